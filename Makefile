@@ -140,6 +140,10 @@ test-package: package ## Install, upgrade and remove the package on this machine
 	VERSION=$(PACKAGE_VERSION)+1 $(NFPM) package -f build/package/nfpm.yaml -p deb -t build/bin/helix-next.deb
 	build/package/test.sh build/bin/helix_$(PACKAGE_VERSION)_amd64.deb build/bin/helix-next.deb
 
+.PHONY: guide
+guide: $(HELIX) setup-npm ## Take the pictures of the user guide again
+	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX) HELIX_SHOTS=$(CURDIR)/docs/guide npm run e2e -- guide
+
 ## ---- checking ---------------------------------------------------------------------------
 
 .PHONY: check

@@ -38,6 +38,47 @@ func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	}
 }
 
+// TestDocumentedCommandsParse parses each command in the shell blocks of the documentation, as a
+// shell would split it.
+func TestDocumentedCommandsParse(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	command := regexp.MustCompile(`^(?:build/bin/)?helix ((?:"[^"]*"|'[^']*'|[^#|<>&)"'])*)`)
+	checked := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
+				words := command.FindStringSubmatch(line)
+				if words == nil {
+					continue
+				}
+				checked++
+				if comment := line[len(words[0]):]; strings.Contains(comment, "bin/helix") {
+					t.Errorf("%s: %stwo commands on one line", filepath.Base(page), line)
+				}
+				p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.Parse(split(t, strings.TrimSpace(words[1]))); err != nil && !strings.Contains(err.Error(), "no such file") {
+					t.Errorf("%s: %s%v", filepath.Base(page), line, err)
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d commands found: the pages are not read correctly", checked)
+	}
+}
+
 // split splits a line with the shell, without running anything.
 func split(t *testing.T, line string) []string {
 	t.Helper()

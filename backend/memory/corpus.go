@@ -34,6 +34,21 @@ type CorpusFilter struct {
 // In these sources the other speaker is a model, whose messages say nothing about the person.
 const corpusTurns = `(t.role = 'user' OR c.source NOT IN ('chatgpt', 'claude', 'agent', 'jsonl'))`
 
+// DeletedTx returns those of ids whose memories or messages are in the trash or were purged from it.
+func (s *Service) DeletedTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) ([]uuid.UUID, error) {
+	var memories, turns where
+	user := identity.UserID(ctx)
+	memories.add("user_id = ?", user)
+	memories.addIDs("id", ids)
+	memories.add("deleted_at IS NOT NULL")
+	turns.add("t.user_id = ?", user)
+	turns.addIDs("t.id", ids)
+	turns.add("(t.deleted_at IS NOT NULL OR c.deleted_at IS NOT NULL)")
+	return storage.Collect(tx.Select(`SELECT id FROM memories WHERE `+memories.String()+`
+		UNION ALL SELECT t.id FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id WHERE `+turns.String(),
+		append(append([]any{}, memories.args...), turns.args...)...), storage.RowTo[uuid.UUID])
+}
+
 // CorpusTx returns passages of the caller that are not in the trash, oldest first, and the id of the model
 // of their vectors ("" without a model). Documents are excluded, because other people wrote them.
 func (s *Service) CorpusTx(ctx context.Context, tx *storage.Tx, f CorpusFilter) (model string, list []Passage, err error) {

@@ -220,6 +220,40 @@ func TestRerunAddsNothing(t *testing.T) {
 	}
 }
 
+// TestPatternsOfDeletedTextsAreRemoved checks that an insight does not outlive its evidence, and returns
+// with the person's note when the texts are restored.
+func TestPatternsOfDeletedTextsAreRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	ids := f.remember(t, time.Hour, goal, "I want to learn Spanish next year", "dinner was good", "I am afraid of losing my job")
+	run := f.run(t, SynthesizeParams{})
+	if len(run.Analysis.Patterns) == 0 {
+		t.Fatal("no pattern")
+	}
+	first := run.Analysis.Patterns[0]
+	if _, err := f.Feedback(f.ctx, FeedbackParams{ID: first.ID, Verdict: "confirm", Note: ptr("true")}); err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := f.mem.Delete(f.ctx, memory.IDsParams{IDs: ids})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.run(t, SynthesizeParams{})
+	if left, err := f.Patterns(f.ctx, PatternsParams{}); err != nil || left.Total != 0 {
+		t.Errorf("%d patterns are left without evidence, %v", left.Total, err)
+	}
+	if left, err := f.Recommendations(f.ctx, RecommendationsParams{}); err != nil || len(left.Recommendations) != 0 {
+		t.Errorf("%d recommendations are left, %v", len(left.Recommendations), err)
+	}
+	if _, err := f.mem.Undo(f.ctx, memory.UndoParams{UndoToken: deleted.UndoToken}); err != nil {
+		t.Fatal(err)
+	}
+	f.run(t, SynthesizeParams{})
+	if again, err := f.Pattern(f.ctx, PatternParams{ID: first.ID}); err != nil || again.UserNotes != "true" {
+		t.Errorf("%+v %v", again, err)
+	}
+}
+
 // canonical returns an analysis without ids and times.
 func canonical(a *Analysis) Analysis {
 	out := *a

@@ -355,7 +355,7 @@ func (s *Service) Recommendations(ctx context.Context, p RecommendationsParams) 
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
-	where, args := `r.user_id = ? AND r.deleted_at IS NULL AND p.status IN ('active', 'stale')`, []any{identity.UserID(ctx)}
+	where, args := `r.user_id = ? AND r.deleted_at IS NULL AND p.deleted_at IS NULL AND p.status IN ('active', 'stale')`, []any{identity.UserID(ctx)}
 	if p.Status != "" {
 		if !slices.Contains(recommendationStatuses, p.Status) {
 			return out, fault.InvalidField("status", fault.CodeInvalid, "The status must be pending, acknowledged, working_on or completed, not %q.", p.Status)

@@ -3,6 +3,7 @@ package synthesis
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/bus"
+	"helix/backend/identity"
 	"helix/backend/storage"
 )
 
@@ -169,11 +171,11 @@ func (s *Service) store(w *work, a *Analysis, ins *Insights, in Input) error {
 			kept, ids = append(kept, p), append(ids, p.ID)
 		}
 		a.Patterns = kept
-		gone, err := s.retire(tx, have, kept, in, w.p.Engine)
+		retired, err := s.retire(tx, have, kept, in, w.p.Engine)
 		if err != nil {
 			return err
 		}
-		ids = append(ids, gone...)
+		ids = append(ids, retired...)
 		a.Recommendations = nil
 		for i := range kept {
 			for _, r := range recommend(&kept[i]) {
@@ -228,22 +230,41 @@ func (s *Service) writePattern(tx *storage.Tx, w *work, p *Pattern, k *known, me
 	_, err = tx.Exec(`INSERT INTO memory_synthesis (id, user_id, pattern_type, memory_ids, synthesis_content, confidence_score, fingerprint, job_id, engine, layer, last_observed, created_at, updated_at)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)
 		ON CONFLICT (user_id, fingerprint) DO UPDATE SET memory_ids = excluded.memory_ids, synthesis_content = excluded.synthesis_content, confidence_score = excluded.confidence_score,
-			job_id = excluded.job_id, last_observed = excluded.last_observed, observation_count = observation_count + 1, updated_at = excluded.updated_at`,
+			job_id = excluded.job_id, last_observed = excluded.last_observed, observation_count = observation_count + 1, updated_at = excluded.updated_at, deleted_at = NULL`,
 		id, w.user, patternName(p.Type), compactJSON(p.Evidence), content, p.Confidence, p.Fingerprint, w.id, p.Engine, p.Layer, tx.Now)
 	return err
 }
 
-// retire marks patterns that this run did not find again although it should have: superseded if
-// another pattern has taken over their evidence, else stale.
+// retire removes patterns whose evidence has all been deleted, and marks those that this run did not
+// find again although it read all that is left of their evidence: superseded if another pattern has
+// taken it over, else stale. Evidence that another device has not sent yet counts as left.
 func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input, engine string) (ids []uuid.UUID, err error) {
 	read := make(map[string]bool, len(in.Texts))
 	for _, t := range in.Texts {
 		read[t.ID] = true
 	}
+	deleted, err := s.deleted(tx, have, read)
+	if err != nil {
+		return nil, err
+	}
 	ran := in.detectors()
 	for _, k := range have {
-		if k.seen || k.engine != engine || k.status == "rejected" || k.status == "superseded" || !ran[k.category] || len(k.evidence) == 0 ||
-			slices.ContainsFunc(k.evidence, func(e storedEvidence) bool { return !read[e.ID] }) {
+		if k.seen || k.status == "rejected" || len(k.evidence) == 0 {
+			continue
+		}
+		partly, left := false, false
+		for _, e := range k.evidence {
+			partly = partly || !read[e.ID] && !deleted[e.ID]
+			left = left || !deleted[e.ID]
+		}
+		if !left {
+			if err := removePattern(tx, k); err != nil {
+				return nil, err
+			}
+			ids = append(ids, k.id)
+			continue
+		}
+		if partly || k.engine != engine || k.status == "superseded" || !ran[k.category] {
 			continue
 		}
 		status, link := "stale", uuid.Nil
@@ -271,6 +292,38 @@ func (s *Service) retire(tx *storage.Tx, have []*known, kept []Pattern, in Input
 		ids = append(ids, k.id)
 	}
 	return ids, nil
+}
+
+// deleted returns the deleted evidence of the patterns that were not seen.
+func (s *Service) deleted(tx *storage.Tx, have []*known, read map[string]bool) (map[string]bool, error) {
+	ids := map[uuid.UUID]bool{}
+	for _, k := range have {
+		for _, e := range k.evidence {
+			if id, err := uuid.Parse(e.ID); err == nil && !k.seen && !read[e.ID] {
+				ids[id] = true
+			}
+		}
+	}
+	out := map[string]bool{}
+	for some := range slices.Chunk(slices.Collect(maps.Keys(ids)), 1000) {
+		list, err := s.memory.DeletedTx(tx.Context(), tx, some)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range list {
+			out[id.String()] = true
+		}
+	}
+	return out, nil
+}
+
+// removePattern removes a pattern. It returns with its notes if its evidence is restored and found again.
+func removePattern(tx *storage.Tx, k *known) error {
+	if _, err := tx.Exec(`UPDATE memory_patterns SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2`, tx.Now, k.id); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`UPDATE memory_synthesis SET deleted_at = ?1, updated_at = ?1 WHERE user_id = ?2 AND fingerprint = ?3`, tx.Now, identity.UserID(tx.Context()), k.fingerprint)
+	return err
 }
 
 func (s *Service) writeRecommendation(tx *storage.Tx, user uuid.UUID, r *Recommendation) error {

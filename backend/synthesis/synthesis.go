@@ -89,6 +89,7 @@ func parseType(field, name string) (string, error) {
 // Memory is the source of texts.
 type Memory interface {
 	CorpusTx(ctx context.Context, tx *storage.Tx, f memory.CorpusFilter) (model string, list []memory.Passage, err error)
+	DeletedTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) ([]uuid.UUID, error)
 }
 
 // Embedder embeds texts that are not stored.

@@ -19,7 +19,7 @@ for deb in "$@"; do
 	helix --data-dir "$data" rpc tools.list '{}' | grep -q "Before the upgrade" || { echo "the data is gone"; exit 1; }
 	first=no
 done
-dpkg -r helix
+dpkg --purge helix
 [ -z "$(owned)" ] || { echo "left behind:"; owned; exit 1; }
 [ -e "$data/data/helix.db" ] || { echo "the data was removed"; exit 1; }
 echo "packages work"

@@ -1,4 +1,4 @@
-// The first start: what is offered works in one click, and is gone once it was used; recent commands and a backup from the palette.
+// The first start: three steps with a sample diary, each works in one click and the page does not come back; recent commands and a backup from the palette.
 import { until } from "./lib/page.mjs";
 
 const palette = (page) => page.getByRole("combobox", { name: "Command" });
@@ -7,6 +7,8 @@ export default async function (t) {
   await firstStart(t);
   await tryATool(t);
   await goneOnceUsed(t);
+  await sampleInsight(t);
+  await removeSample(t);
   await buildASkill(t);
   await importConversations(t);
   await recents(t);
@@ -22,7 +24,7 @@ async function open(page, name) {
 async function firstStart({ page, looks }) {
   await page.getByRole("heading", { name: "Welcome to Helix", level: 1 }).waitFor();
   await page.getByText("Helix is a private assistant on your own computer").waitFor();
-  for (const name of ["Try a tool", "Build a skill", "Import conversations"]) await page.getByRole("heading", { name, level: 3 }).waitFor();
+  for (const name of ["1. Import conversations", "2. Try a tool", "3. See what your memories say", "Build a skill"]) await page.getByRole("heading", { name, level: 3 }).waitFor();
   await looks("first");
 }
 
@@ -50,6 +52,39 @@ async function goneOnceUsed({ page, check }) {
   check(!page.url().includes("welcome"), "nor in another browser");
   await open(page, "welcome");
   await page.getByRole("heading", { name: "Welcome to Helix", level: 1 }).waitFor();
+}
+
+/** The steps follow in the status bar; a sample diary shows an insight with its sentences. */
+async function sampleInsight({ page, rpc, check, looks }) {
+  await page.getByRole("button", { name: "Add a sample diary" }).click();
+  await page.getByRole("button", { name: "Remove the sample diary" }).waitFor();
+  await page.getByRole("region", { name: "Import conversations" }).getByRole("img", { name: "Done" }).waitFor();
+  const { total } = await rpc("memory.list", { filters: { tagsAny: ["sample-diary"] }, limit: 1 });
+  check(total > 90, "the diary is in the memory");
+  await looks("steps");
+  await page.getByRole("region", { name: "See what your memories say" }).getByRole("button", { name: "Find patterns" }).click();
+  await until(async () => /insights\/[0-9a-f-]{36}/.test(page.url()), "an insight is open");
+  await page.getByText(/You tend to sound happier when you write about/).first().waitFor();
+  await page.getByText(/pottery/i).first().waitFor();
+  await looks("insight");
+}
+
+/** It is gone with one click, with everything found in it, and returns with Undo. */
+async function removeSample({ page, rpc, check }) {
+  const diary = async () => (await rpc("memory.list", { filters: { tagsAny: ["sample-diary"] }, limit: 1 })).total;
+  const patterns = async () => (await rpc("memory.list_patterns", { limit: 1 })).total;
+  const before = await diary();
+  await page.getByRole("contentinfo", { name: "Status" }).getByRole("link", { name: "Sample diary" }).click();
+  await page.getByRole("button", { name: "Remove the sample diary" }).click();
+  const removed = page.getByText(`${before} entries of the sample diary removed`);
+  await removed.waitFor();
+  check((await diary()) === 0, "no entry is left");
+  await until(async () => (await patterns()) === 0, "no insight is left");
+  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Undo" }).first().click();
+  await until(async () => (await diary()) === before, "the entries are back");
+  await until(async () => (await patterns()) > 0, "the insights are back");
+  await open(page, "remove the sample diary");
+  await until(async () => (await diary()) === 0, "it is removed for good");
 }
 
 async function buildASkill({ page, rpc, check }) {

@@ -3,7 +3,7 @@ import { fakeRpc } from "../lib/rpc/fake";
 import type { Command } from "../lib/ui/commands.svelte";
 import { Recent } from "../lib/ui/recent.svelte";
 import type { ScreenDef, Starter } from "../lib/ui/screen";
-import { Welcome } from "./welcome.svelte";
+import { startersOf, Welcome } from "./welcome.svelte";
 
 const store = (): Pick<Storage, "getItem" | "setItem"> => {
   const m = new Map<string, string>();
@@ -36,6 +36,25 @@ describe("the page of the first start", () => {
     const broken = starter({ used: () => Promise.reject(new Error("down")) });
     expect(await new Welcome(kept).due(rpc, withStarters(broken))).toBe(false);
     expect(await new Welcome(kept).due(rpc, [])).toBe(false);
+  });
+
+  it("keeps the steps that are left in the status bar until they are done or hidden", async () => {
+    const kept = store();
+    const w = new Welcome(kept);
+    let tried = false;
+    const first = starter({ step: 1, used: async () => true });
+    const second = starter({ step: 2, used: async () => tried });
+    const list = withStarters(second, first, starter());
+    expect(startersOf(list).steps.map((s) => s.starter)).toEqual([first, second]);
+    expect(w.following).toBe(false);
+    await w.use(first);
+    await w.read(rpc, list);
+    expect([w.following, [...w.done]]).toEqual([true, [first]]);
+    expect(new Welcome(kept).following).toBe(true);
+    tried = true;
+    await w.read(rpc, list);
+    expect(w.following).toBe(false);
+    expect(new Welcome(kept).following).toBe(false);
   });
 
   it("starts one thing at a time", async () => {

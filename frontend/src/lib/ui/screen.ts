@@ -18,8 +18,10 @@ export interface StatusItem {
   optional?: boolean;
 }
 
-/** Something that works at once, which the welcome page offers until one of them has been used. */
+/** Something that works at once, which the welcome page offers. The page opens by itself until one of them has been used. */
 export interface Starter {
+  /** Its place among the first steps; without one it is offered below them. */
+  readonly step?: number;
   /** "Try a tool" */
   readonly title: string;
   /** What it does, in one sentence. */
@@ -27,6 +29,8 @@ export interface Starter {
   /** The button: "Run it" */
   readonly action: string;
   run(): unknown;
+  /** A second way, such as sample data. Reactive. */
+  also?: () => { readonly action: string; readonly busy?: boolean; run(): unknown } | null;
   /** Whether the person has done this before. */
   used(rpc: Rpc): Promise<boolean>;
 }

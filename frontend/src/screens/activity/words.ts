@@ -16,7 +16,7 @@ export const actionsOf: Record<Group, readonly string[]> = {
   permissions: ["approval.requested", "approval.decided", "approval.expired", "grant.created", "grant.revoked", "grant.suspended", "denial.removed", "definition.changed"],
   changes: [...changed("tool", "imported", "exported", "rolled_back", "signed", "shared"), ...changed("skill", "imported", "exported", "rolled_back"), ...changed("schedule", "paused", "resumed", "disabled", "paused_all", "resumed_all"), "tool.state_cleared", "tool.state_restored"],
   imports: ["import.started", "import.completed", "import.failed", "import.cancelled", "data.import", "data.export", "data.restore", "data.rollback", "data.erase", "user.rekeyed"],
-  settings: ["config.changed", "secret.set", "secret.deleted", "signer.trusted", "gateway.lockout", "gateway.root_rotated", "gateway.token_created", "gateway.token_revoked", "auth.device_key", "auth.key_moved", "auth.keys_rotated", "auth.recovery_exported", "auth.recovery_imported"],
+  settings: ["config.changed", "secret.set", "secret.deleted", "signer.trusted", "providers.set", "providers.removed", "providers.role_set", "mcp.add", "mcp.remove", "channel.added", "channel.removed", "sync.connected", "sync.disconnected", "gateway.lockout", "gateway.root_rotated", "gateway.token_created", "gateway.token_revoked", "auth.device_key", "auth.key_moved", "auth.keys_rotated", "auth.recovery_exported", "auth.recovery_imported"],
   log: ["audit.segment", "audit.pruned", "audit.alarm", "audit.accepted", "audit.replaced", "audit.resumed"],
 };
 
@@ -37,10 +37,13 @@ export function detailsOf(e: Pick<Entry, "details">): Record<string, unknown> {
 
 const text = (v: unknown): string => (typeof v === "string" ? format.visible(v, 80) : "");
 
+/** Subjects whose id is their name. */
+const namedById = new Set(["secret", "provider", "model_role", "mcp", "hub"]);
+
 /** The name of the subject; "" if it has none. For a deleted subject, the entry itself may contain it. */
 export function nameOf(e: Pick<Entry, "subject" | "details">): string {
   const { kind, id, name } = e.subject;
-  return format.visible(name || text(detailsOf(e)["name"]) || (kind === "secret" ? id : ""), 60);
+  return format.visible(name || text(detailsOf(e)["name"]) || text(detailsOf(e)["channel"]) || (namedById.has(kind) ? id : ""), 60);
 }
 
 /** The subject as the beginning of a sentence: "Skill Check a table". */

@@ -2,7 +2,7 @@ import { ListState, route } from "../../lib/list/state";
 import { lookup } from "../../lib/i18n";
 import { asError, type Params, type Rpc } from "../../lib/rpc";
 import { JobList } from "../../lib/ui/jobs.svelte";
-import { Load, type Notify } from "../../lib/ui/state";
+import { Load, nav, type Notify } from "../../lib/ui/state";
 import { ModelRequest } from "./modelRequest.svelte";
 import { t } from "./messages";
 import type { Analysis, ClusterMap, Detail, Job, Pattern, People, Recommendation, Schedule, View } from "./types";
@@ -56,6 +56,7 @@ export class InsightsScreen {
   #id: string | null = null;
   /** The job that was started here and not yet announced, or "". */
   #started = "";
+  #opens = false;
   /** The job that ended last. */
   #ended: Job | null = null;
 
@@ -199,7 +200,9 @@ export class InsightsScreen {
     else void this.run(kind);
   }
 
-  async run(kind: Analysis): Promise<void> {
+  /** Runs an analysis. With `open`, the pattern that says most about the mood is opened when it ends. */
+  async run(kind: Analysis, open = false): Promise<void> {
+    this.#opens = open;
     try {
       const { jobId } = await this.#rpc.call("memory.synthesize", { synthesisType: kind, limit: everything, waitMs: 0 });
       await this.#follow(jobId);
@@ -255,9 +258,21 @@ export class InsightsScreen {
   #announce(job: Job): void {
     this.#started = "";
     const { created, updated, summary } = job.insights;
+    if (this.#opens) void this.#open();
     if (job.status === "completed") this.#notify.ok(t.done(created, updated), summary ?? "");
     else if (job.status === "cancelled") this.#notify.add({ title: t.runCanceled });
     else this.#notify.add({ title: t.runFailed, text: job.error ?? "", tone: "danger" });
+  }
+
+  async #open(): Promise<void> {
+    this.#opens = false;
+    try {
+      const { patterns } = await this.#rpc.call("memory.list_patterns", { limit: 50, sort: "confidence" });
+      const best = patterns.find((p) => p.type === "emotional_trigger") ?? patterns[0];
+      if (best?.id && nav.screen === "insights" && this.#id === null) nav.go(`insights/${best.id}`);
+    } catch {
+      // The list shows the error.
+    }
   }
 
   /** Confirms or rejects a pattern, or clears the feedback. */

@@ -4,6 +4,7 @@ import type { Messages } from "./messages";
 const texts = (n: number): string => plural(n, { one: "Text", other: "Texte" });
 
 export default {
+  starter: { title: "Sehen, was Ihre Erinnerungen sagen", text: "Finden Sie Muster in dem, was Sie geschrieben haben: Menschen, Stimmungen, Pläne und Themen, jeweils mit den Sätzen dazu. Ohne Modell und ohne Netz.", action: "Muster suchen" },
   list: {
     title: "Einsichten",
     one: "Muster",

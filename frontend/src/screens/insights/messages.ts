@@ -2,6 +2,7 @@
 import { catalogue, listing, number, plural } from "../../lib/i18n";
 
 export const en = {
+  starter: { title: "See what your memories say", text: "Find patterns in what you wrote: people, moods, plans and themes, each with the sentences it comes from. No model and no network needed.", action: "Find patterns" },
   list: {
     title: "Insights",
     one: "Pattern",

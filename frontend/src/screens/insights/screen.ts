@@ -19,6 +19,20 @@ export const screen: ScreenDef = {
   load: () => import("./Insights.svelte"),
   keys: "g i",
   commands: () => [{ id: "insights.find", title: t.find, group: t.list.title, words: t.findWords, when: () => rpc.can("memory.synthesize"), run: () => (nav.go("insights"), insightsScreen().run("full_synthesis")) }],
+  starter: {
+    step: 3,
+    get title() {
+      return t.starter.title;
+    },
+    get text() {
+      return t.starter.text;
+    },
+    get action() {
+      return t.starter.action;
+    },
+    run: () => (nav.go("insights"), insightsScreen().run("full_synthesis", true)),
+    used: async (rpc) => (await rpc.call("memory.list_patterns", { limit: 1 })).total > 0,
+  },
   jobs: () => insightsScreen().jobs.all,
   start: () => insightsScreen().start(),
 };

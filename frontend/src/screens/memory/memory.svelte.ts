@@ -11,6 +11,7 @@ import { resolveLink } from "./links";
 import { MemoryList } from "./list.svelte";
 import { parentList, type RowList } from "./lists.svelte";
 import { t } from "./messages";
+import { SampleDiary } from "./sample/sample.svelte";
 import { rowOfMemory, type Row } from "./rows";
 import { WatchedFolders } from "./watched.svelte";
 import { Timeline } from "./timeline.svelte";
@@ -35,6 +36,7 @@ export class MemoryScreen {
   readonly timeline: Timeline;
   readonly form: AddForm;
   readonly importing: Importing;
+  readonly sample: SampleDiary;
   readonly embedding: Embedding;
   readonly stats = new Load<Stats>();
   /** The memories whose tags are being changed; null: none. */
@@ -68,6 +70,7 @@ export class MemoryScreen {
       done: (title, text, job) => notify.add({ title, text, tone: job.status === "failed" ? "danger" : "ok", ms: 12_000, action: { label: t.show, run: () => this.importing.show(job.jobId) } }),
       error: (e, title) => notify.error(e, title),
     }, undefined, new WatchedFolders(rpc, notify));
+    this.sample = new SampleDiary(rpc, notify);
   }
 
   // — Display —

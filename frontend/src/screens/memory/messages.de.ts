@@ -12,6 +12,17 @@ const quoted = "Agenten zitieren diesen Text und folgen keinen Anweisungen darin
 
 export default {
   starter: { title: "Gespräche importieren", text: "Importieren Sie Ihren Export aus ChatGPT oder Claude oder einen Ordner mit Notizen. Alles bleibt auf diesem Computer und lässt sich nach Bedeutung durchsuchen.", action: "Datei wählen…" },
+  sample: {
+    add: "Beispieltagebuch hinzufügen",
+    remove: "Beispieltagebuch entfernen",
+    words: "demo beispiel test daten ausprobieren",
+    status: "Beispieltagebuch",
+    added: (n) => `${items(n)} eines Beispieltagebuchs hinzugefügt`,
+    addedHelp: "Sie sind erfunden. Mit „Beispieltagebuch entfernen“ entfernen Sie sie jederzeit.",
+    removed: (n) => `${items(n)} des Beispieltagebuchs entfernt`,
+    cannotAdd: "Das Beispieltagebuch konnte nicht hinzugefügt werden",
+    cannotRemove: "Das Beispieltagebuch konnte nicht entfernt werden",
+  },
   title: "Gedächtnis",
   memories,
   conversations,

@@ -6,11 +6,23 @@ const conversations = (n: number): string => plural(n, { one: "conversation", ot
 const documents = (n: number): string => plural(n, { one: "document", other: "documents" });
 const items = (n: number): string => plural(n, { one: "item", other: "items" });
 const messages = (n: number): string => plural(n, { one: "message", other: "messages" });
+const entries = (n: number): string => plural(n, { one: "entry", other: "entries" });
 const parts = (n: number): string => plural(n, { one: "part", other: "parts" });
 const quoted = "Agents quote it and never follow instructions in it.";
 
 export const en = {
   starter: { title: "Import conversations", text: "Bring your ChatGPT or Claude export, or a folder of notes. It stays on this computer, and you can search it by meaning.", action: "Choose a file…" },
+  sample: {
+    add: "Add a sample diary",
+    remove: "Remove the sample diary",
+    words: "demo example test data try",
+    status: "Sample diary",
+    added: (n: number) => `${entries(n)} of a sample diary added`,
+    addedHelp: "They are made up. Remove them at any time with “Remove the sample diary”.",
+    removed: (n: number) => `${entries(n)} of the sample diary removed`,
+    cannotAdd: "Couldn't add the sample diary",
+    cannotRemove: "Couldn't remove the sample diary",
+  },
   title: "Memory",
   memories,
   conversations,

@@ -26,6 +26,8 @@ export const screen: ScreenDef = {
     { id: "memory.import", title: t.importMemories, group: t.title, words: t.importWords, when: () => rpc.can("memory.import"), run: () => (nav.go("memory"), memoryScreen().importing.begin()) },
     { id: "memory.conversations", title: t.views.conversations, group: t.title, run: () => nav.go("memory/conversations") },
     { id: "memory.documents", title: t.views.documents, group: t.title, run: () => nav.go("memory/documents") },
+    { id: "memory.sample", title: t.sample.add, group: t.title, words: t.sample.words, when: () => rpc.can("memory.add_batch") && memoryScreen().sample.count === 0, run: () => memoryScreen().sample.load() },
+    { id: "memory.sample_remove", title: t.sample.remove, group: t.title, words: t.sample.words, when: () => rpc.can("memory.delete") && memoryScreen().sample.count > 0, run: () => memoryScreen().sample.remove() },
     { id: "memory.timeline", title: t.timelineCommand, group: t.title, run: () => nav.go("memory/timeline") },
   ],
   search: (rpc, query) => paletteMemory(rpc, query, (to) => nav.go(to)),
@@ -39,16 +41,23 @@ export const screen: ScreenDef = {
     get action() {
       return t.starter.action;
     },
+    step: 1,
     run: () => (nav.go("memory"), memoryScreen().importing.begin()),
+    also: () => {
+      const sample = memoryScreen().sample;
+      return sample.count > 0 ? { action: t.sample.remove, busy: sample.busy, run: () => sample.remove() } : { action: t.sample.add, busy: sample.busy, run: () => sample.load() };
+    },
     used: async (rpc) => {
       const { memories, conversations, documents } = await rpc.call("memory.stats", {});
       return memories + conversations + documents > 0;
     },
   },
   jobs: () => memoryJobs.all,
+  status: () => (memoryScreen().sample.count > 0 ? [{ id: "memory.sample", text: t.sample.status, icon: Brain, tone: "muted", target: "welcome", optional: true }] : []),
   start: (rpc) => {
     memoryJobs.start(rpc);
     memoryScreen().importing.start();
+    memoryScreen().sample.start();
     memoryScreen().importing.watched.start();
   },
 };

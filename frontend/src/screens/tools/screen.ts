@@ -39,6 +39,7 @@ export const screen: ScreenDef = {
       (to) => nav.go(to),
     ),
   starter: {
+    step: 2,
     get title() {
       return t.starter.title;
     },
