@@ -25,7 +25,7 @@ type host struct {
 }
 
 // watchHost connects to the session bus; appeared is called when a panel has started.
-func watchHost(appeared func()) (*host, error) {
+func watchHost(appeared func(*host)) (*host, error) {
 	if !config.SessionBus() {
 		return nil, errors.New("this desktop session has none")
 	}
@@ -48,7 +48,7 @@ func watchHost(appeared func()) (*host, error) {
 		defer close(h.ended)
 		for s := range signals { // the library closes it with the connection
 			if len(s.Body) == 3 && s.Body[2] != "" && s.Name == "org.freedesktop.DBus.NameOwnerChanged" {
-				appeared()
+				appeared(h)
 			}
 			h.note()
 		}
@@ -86,6 +86,13 @@ func (h *host) present() bool {
 	err := h.conn.Object(watcherName, watcherPath).CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, watcherName, "IsStatusNotifierHostRegistered").Store(&v)
 	registered, ok := v.Value().(bool)
 	return err == nil && ok && registered
+}
+
+// exported reports whether the icon on the connection called name can be read.
+func (h *host) exported(name string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return h.conn.Object(name, "/StatusNotifierItem").CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, "org.kde.StatusNotifierItem", "Menu").Err == nil
 }
 
 func (h *host) close() (err error) {

@@ -56,10 +56,13 @@ func (t *linuxTray) Start(click func(id string)) error {
 
 // register shows the icon in a panel that has just started. The library does so too, but misses one
 // that starts while the library itself does.
-func (t *linuxTray) register() {
+func (t *linuxTray) register(h *host) {
 	conn, err := dbus.SessionBus() // the library's connection
 	if err != nil {
 		return
+	}
+	if !h.exported(conn.Names()[0]) {
+		return // the library registers when its start is complete
 	}
 	conn.Object(watcherName, watcherPath).Go(watcherName+".RegisterStatusNotifierItem", dbus.FlagNoReplyExpected, nil, "/StatusNotifierItem")
 }
