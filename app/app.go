@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 	"github.com/wailsapp/wails/v2/pkg/options/windows"
 	"github.com/wailsapp/wails/v2/pkg/runtime"
 
+	"helix/app/notices"
+	"helix/app/tray"
 	"helix/backend"
 	"helix/backend/fault"
 	"helix/backend/gateway"
@@ -34,16 +37,16 @@ import (
 const stopLimit = 10 * time.Second
 
 type flags struct {
-	hidden, single, version bool
-	dataDir                 string
-	links                   []string
+	hidden, single, version, noTray bool
+	dataDir                         string
+	links                           []string
 }
 
 func parseFlags(args []string) (f flags, err error) {
 	fl := flag.NewFlagSet("helix-desktop", flag.ContinueOnError)
 	fl.BoolVar(&f.hidden, "hidden", false, "start without showing the window")
 	fl.BoolVar(&f.hidden, "start-hidden", false, "the same as --hidden")
-	fl.Bool("no-tray", false, "no effect yet: this version has no tray icon")
+	fl.BoolVar(&f.noTray, "no-tray", false, "show no tray icon; closing the window quits")
 	fl.BoolVar(&f.single, "single", true, "hand over to a running Helix")
 	fl.BoolVar(&f.version, "version", false, "print the version and exit")
 	fl.StringVar(&f.dataDir, "data-dir", "", "keep everything under this folder")
@@ -72,7 +75,12 @@ func Main(args []string, dist fs.FS, worker []string) int {
 		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
 		return 1
 	}
-	s := &shell{flags: f, web: web, worker: worker, ready: make(chan struct{}), stopped: make(chan struct{}), painted: make(chan struct{})}
+	if !hasDisplay() {
+		fmt.Fprintln(os.Stderr, "No display found. Use `helix serve`.")
+		return 1
+	}
+	s := &shell{flags: f, web: web, worker: worker, ready: make(chan struct{}), stopped: make(chan struct{}), painted: make(chan struct{}),
+		clicks: make(chan string, maxQueued), poked: make(chan struct{}, 1)}
 	s.statePath = backend.StateDir(f.dataDir)
 	s.place = loadPlace(filepath.Join(s.statePath, "window.json"))
 	if f.single {
@@ -80,9 +88,11 @@ func Main(args []string, dist fs.FS, worker []string) int {
 			return code
 		}
 	}
-	if !hasDisplay() {
-		fmt.Fprintln(os.Stderr, "No display found. Use `helix serve`.")
-		return 1
+	s.flags.hidden = f.hidden || backend.Flag(backend.Options{DataDir: f.dataDir}, "app.start_hidden")
+	s.notices = notices.New(s.showNotice, s.preferences)
+	s.icon = tray.None()
+	if !f.noTray {
+		s.icon = tray.New() // on macOS it must be made here, on the main thread
 	}
 	if s.place.NoDMABuf {
 		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start whose page stayed blank
@@ -102,7 +112,26 @@ type shell struct {
 	bridge *Bridge
 	work   sync.WaitGroup
 
-	mu       sync.Mutex
+	claim    *backend.Claim // the lock of the data folder, until the backend has it
+	icon     tray.Driver
+	clicks   chan string   // on the tray
+	poked    chan struct{} // the tray may be out of date
+	visible  atomic.Bool   // the window is shown, or minimized
+	focused  atomic.Bool
+	quitting atomic.Bool // closing the window quits
+
+	mu        sync.Mutex
+	menu      []tray.Item // that the tray shows
+	look      string      // that the icon shows, with its tooltip
+	pageReady bool
+	queued    []command
+	client    *gateway.Client // the program's own session; nil until the backend is ready
+
+	notices       *notices.Center
+	prefs         atomic.Pointer[notices.Preferences]
+	noticesReason string // why the desktop shows none; "": it does
+	noticesOff    bool   // the connection to the service is closed
+
 	be       *backend.Backend
 	remote   gatewayDialer // set instead of be if a headless backend is already running
 	failure  *fault.Error
@@ -157,8 +186,25 @@ func (s *shell) startup(ctx context.Context) {
 	s.ctx = ctx
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
+	s.visible.Store(!s.flags.hidden)
 	s.work.Go(func() { s.startBackend(run) })
 	s.work.Go(func() { s.watchPaint(run) })
+	s.work.Go(func() { s.watchSignals(run) })
+	runtime.EventsOn(ctx, "window.focused", func(data ...any) {
+		on, ok := first[bool](data)
+		s.focused.Store(ok && on)
+	})
+	runtime.EventsOn(ctx, "window.quit", func(...any) { s.quit() })
+	s.startNotices()
+	s.startTray(run)
+}
+
+// first returns the first value of an event of the page.
+func first[T any](data []any) (v T, ok bool) {
+	if len(data) > 0 {
+		v, ok = data[0].(T)
+	}
+	return v, ok
 }
 
 func (s *shell) startBackend(ctx context.Context) {
@@ -166,7 +212,7 @@ func (s *shell) startBackend(ctx context.Context) {
 		close(s.ready)
 		return
 	}
-	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Worker: s.worker, Listen: true, Activate: s.activateCall, Progress: s.updating})
+	be, err := backend.Open(ctx, backend.Options{DataDir: s.flags.dataDir, Web: s.web, Worker: s.worker, Listen: true, Desktop: desktop{s}, Claim: s.claim, Progress: s.updating})
 	s.mu.Lock()
 	if err != nil {
 		s.failure = fault.As(err)
@@ -219,34 +265,35 @@ func (s *shell) servePage(ctx context.Context, p gateway.Pipe) error {
 
 func (s *shell) emit(session, frame string) { runtime.EventsEmit(s.ctx, "rpc", session, frame) }
 
-func (s *shell) show() {
-	runtime.WindowShow(s.ctx)
-	runtime.WindowUnminimise(s.ctx)
-}
-
 // activate shows the window and passes links to the page.
 func (s *shell) activate(args []string) {
 	s.work.Go(func() {
-		<-s.painted
+		select {
+		case <-s.painted:
+		case <-s.stopped:
+			return
+		}
 		s.show()
 		for _, a := range args {
-			runtime.EventsEmit(s.ctx, "link", a)
+			s.navigate(a)
 		}
 	})
 }
 
-func (s *shell) activateCall(_ context.Context, args []string) error {
-	s.activate(args)
-	return nil
-}
-
-func (s *shell) pageReady() {
+func (s *shell) pageIsReady() {
 	s.paintedOnce.Do(func() {
 		close(s.painted)
 		for _, l := range s.flags.links {
-			runtime.EventsEmit(s.ctx, "link", l)
+			s.navigate(l)
 		}
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pageReady = true
+	for _, c := range s.queued {
+		s.send(c)
+	}
+	s.queued = nil
 }
 
 // watchPaint restarts the program once, with software drawing, if the page stays blank: with some
@@ -312,15 +359,20 @@ func (s *shell) savePlace() {
 	}
 }
 
-// beforeClose allows the window to close: without a tray, closing it quits the program.
-func (s *shell) beforeClose(context.Context) (prevent bool) {
-	s.savePlace()
-	return false
-}
-
 // shutdown stops the backend in an orderly way and logs what did not end in time.
 func (s *shell) shutdown(context.Context) {
 	s.stopOnce.Do(func() { close(s.stopped) })
+	s.notices.Close()
+	s.mu.Lock()
+	s.noticesOff = true
+	s.mu.Unlock()
+	runtime.CleanupNotifications(s.ctx)
+	s.mu.Lock()
+	err := s.icon.Close()
+	s.mu.Unlock()
+	if err != nil {
+		slog.Warn("remove the tray icon", "err", err)
+	}
 	s.bridge.pages.Close()
 	if be := s.backend(); be != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)

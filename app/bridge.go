@@ -9,6 +9,7 @@ import (
 
 	"github.com/wailsapp/wails/v2/pkg/runtime"
 
+	"helix/app/notices"
 	"helix/backend/fault"
 	"helix/backend/gateway"
 )
@@ -116,14 +117,18 @@ type Notice struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Body  string `json:"body"`
+	Link  string `json:"link,omitempty"` // where a click leads
+	Test  bool   `json:"test,omitempty"` // shown even in quiet hours
 }
 
-// Notify shows a system notification, if the desktop has such a service.
+// Notify shows a system notification, if the desktop has such a service and the settings allow it.
 func (b *Bridge) Notify(n Notice) error {
-	if !runtime.IsNotificationAvailable(b.shell.ctx) {
-		return nil
+	kind := notices.Schedule // the page reports what schedules do
+	if n.Test {
+		kind = notices.Test
 	}
-	return runtime.SendNotification(b.shell.ctx, runtime.NotificationOptions{ID: n.ID, Title: n.Title, Body: n.Body})
+	b.shell.notices.Add(notices.Notice{Kind: kind, Title: n.Title, Body: n.Body, Link: n.Link})
+	return nil
 }
 
 // Window changes the window: show, hide, minimise, toggleMaximise, reload.
@@ -133,7 +138,7 @@ func (b *Bridge) Window(action string) error {
 	case "show":
 		b.shell.show()
 	case "hide":
-		runtime.WindowHide(ctx)
+		b.shell.hide()
 	case "minimise":
 		runtime.WindowMinimise(ctx)
 	case "toggleMaximise":
@@ -147,7 +152,7 @@ func (b *Bridge) Window(action string) error {
 }
 
 // Ready reports that the page has been painted.
-func (b *Bridge) Ready() { b.shell.pageReady() }
+func (b *Bridge) Ready() { b.shell.pageIsReady() }
 
 // refuse answers every call of a page with the reason why the backend did not start, until the page
 // is closed.

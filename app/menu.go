@@ -5,7 +5,6 @@ import (
 
 	"github.com/wailsapp/wails/v2/pkg/menu"
 	"github.com/wailsapp/wails/v2/pkg/menu/keys"
-	wails "github.com/wailsapp/wails/v2/pkg/runtime"
 )
 
 const isLinux = runtime.GOOS == "linux"
@@ -21,10 +20,10 @@ func appMenu(s *shell) *menu.Menu {
 	m.Append(menu.EditMenu())
 	view := m.AddSubmenu("View")
 	view.AddText("Command Palette", keys.CmdOrCtrl("k"), func(*menu.CallbackData) {
-		wails.EventsEmit(s.ctx, "command", "palette")
+		s.order("app.palette", "")
 	})
 	view.AddText("Settings", keys.CmdOrCtrl(","), func(*menu.CallbackData) {
-		wails.EventsEmit(s.ctx, "command", "settings")
+		s.order("go.settings", "")
 	})
 	m.Append(menu.WindowMenu())
 	return m

@@ -24,6 +24,8 @@ type place struct {
 	Known     bool `json:"-"` // X and Y are known and may be used
 	// NoDMABuf is set if the page did not appear with WebKit's default renderer.
 	NoDMABuf bool `json:"noDmabuf,omitempty"`
+	// HideExplained is set once the person was told that a hidden window keeps running.
+	HideExplained bool `json:"hideExplained,omitempty"`
 }
 
 // loadPlace reads the file. If it is missing, invalid or implausible, it returns the default
@@ -40,7 +42,7 @@ func loadPlace(path string) place {
 	}
 	const far = 1 << 15 // beyond any arrangement of displays
 	if p.W < minWidth || p.H < minHeight || p.W > far || p.H > far || p.X < -far || p.X > far || p.Y < -far || p.Y > far {
-		def.NoDMABuf = p.NoDMABuf
+		def.NoDMABuf, def.HideExplained = p.NoDMABuf, p.HideExplained
 		return def
 	}
 	p.Known = true

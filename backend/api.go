@@ -8,6 +8,7 @@ import (
 	"helix/backend/config"
 	"helix/backend/gateway"
 	"helix/backend/pause"
+	"helix/backend/skills"
 	"helix/backend/storage"
 	"helix/backend/trash"
 )
@@ -67,6 +68,10 @@ func registerGateway(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "system.stop", gateway.Admin, g.SystemStop)
 	gateway.Handle(a, "app.activate", gateway.Write, g.Activate)
 	gateway.Handle(a, "app.focused", gateway.Write, b.Focused)
+	gateway.Handle(a, "app.state", gateway.Read, b.AppState)
+	gateway.Handle(a, "app.set_autostart", gateway.Write, b.SetAutostart)
+	gateway.Handle(a, "app.set_hotkey", gateway.Write, b.SetHotkey)
+	gateway.Handle(a, "app.pin_skill", gateway.Write, b.Skills.PinSkill)
 	gateway.Handle(a, "app.pause_background", gateway.Write, b.PauseBackground)
 
 	for alias, service := range map[string]string{
@@ -116,6 +121,7 @@ func registerStorage(b *Backend, a *gateway.API) {
 	gateway.Forward[config.Changed](a, "config.changed", gateway.Everyone())
 	gateway.Forward[storage.Changed](a, "storage.changed")
 	gateway.Forward[pause.Changed](a, "app.background_changed", gateway.Everyone())
+	gateway.Forward[skills.PinsChanged](a, "app.pins_changed")
 	gateway.Forward[storage.LowSpace](a, "storage.low_space", gateway.Everyone())
 	gateway.Forward[storage.Recovery](a, "storage.recovery", gateway.Everyone())
 	gateway.Forward[storage.BackupProgress](a, "storage.backup_progress", gateway.Everyone())

@@ -83,8 +83,8 @@ type Options struct {
 	// that runs code; otherwise the first run prepares it.
 	OnceSandbox bool
 	Extra       []gateway.Extra
-	// Activate shows the window and follows links; nil in a program without a window.
-	Activate func(ctx context.Context, args []string) error
+	Desktop     Desktop // the window program; nil: headless
+	Claim       *Claim  // the lock of the data folder, which Open takes over; nil: Open takes it itself
 	// ReleaseHold allows this version to migrate again after a rollback.
 	ReleaseHold bool
 	// Progress reports the progress of a migration during Open.
@@ -172,6 +172,9 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 			err = errors.Join(err, b.Close())
 		}
 	}()
+	if o.Claim != nil {
+		b.closing("lock", o.Claim.Release)
+	}
 	b.Config, err = config.Load(config.Options{DataDir: o.DataDir, EnvFile: o.EnvFile, Environ: o.Environ, Flags: o.Flags, Bus: b.Bus, Logger: o.Logger})
 	if err != nil {
 		return nil, err
@@ -185,11 +188,13 @@ func Open(ctx context.Context, o Options) (_ *Backend, err error) {
 	if b.Pause, err = pause.Open(filepath.Join(paths.State, "pause.json"), b.Bus); err != nil {
 		b.log.Warn("background work is not paused", "err", err)
 	}
-	release, err := storage.Lock(filepath.Join(paths.Data, "helix.lock"))
-	if err != nil {
-		return nil, err
+	if o.Claim == nil {
+		claim, err := ClaimFolder(o)
+		if err != nil {
+			return nil, err
+		}
+		b.closing("lock", claim.Release)
 	}
-	b.closing("lock", func() error { release(); return nil })
 
 	// The engine is prepared while the database opens, because they are independent.
 	engine := sync.OnceValues(func() (*sandbox.Engine, error) {

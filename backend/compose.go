@@ -41,7 +41,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		Web: b.o.Web, Addr: conf.GatewayAddr, NoHTTP: !b.o.Listen || !conf.GatewayEnabled, Extra: b.o.Extra, Origins: conf.GatewayOrigins,
 		RootToken: token, TokenSource: source, RotateRoot: b.Root.StoreToken, EndpointFile: endpointFile(paths),
 		Version: Version, Commit: Commit, OpenRPC: openRPC, Blobs: b.downloads,
-		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.o.Activate, Services: b.Services, Pause: b.Pause,
+		Gate: b.gate, Ready: b.ready, Status: b.status, Stop: func() { b.requestStop() }, Activate: b.activate(), Services: b.Services, Pause: b.Pause,
 		Audit: b.auditAccess, AuditTx: auditAccessTx, SessionEnded: b.sessionEnded, Limits: gateway.Limits{MaxPayload: int(conf.GatewayMaxPayload), CallDeadline: conf.GatewayCallTimeout, CostlyRate: float64(conf.GatewayCostlyRate)},
 	})
 	b.Gateway.Route("POST", "/execute", gateway.Write, true, b.serveExecute)
@@ -84,6 +84,14 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 		b.core.Add("mcp", b.MCP.Run, nil)
 	}
 	return nil
+}
+
+// activate returns what app.activate calls; nil without a window.
+func (b *Backend) activate() func(context.Context, []string) error {
+	if b.o.Desktop == nil {
+		return nil
+	}
+	return b.o.Desktop.Activate
 }
 
 // sandboxPort returns the additional port that serves only POST /execute; 0: none.

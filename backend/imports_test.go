@@ -111,6 +111,10 @@ var levels = map[string]int{
 	"backend":                              composition,
 	"app":                                  face,
 	"app/cli":                              face,
+	"app/autostart":                        face,
+	"app/notices":                          face,
+	"app/tray":                             face,
+	"app/tray/traytest":                    foundation,
 	"app/cli/tui":                          face,
 	"app/cmd/helix":                        entry,
 	"frontend":                             foundation,
@@ -128,6 +132,11 @@ var levels = map[string]int{
 var sideways = map[string]map[string]string{
 	"backend/container": {
 		"backend/container/guest": "the protocol of the init process, which is linked into both",
+	},
+	"app": {
+		"app/autostart": "starts Helix with the computer",
+		"app/notices":   "decides which notifications are shown",
+		"app/tray":      "shows the icon",
 	},
 	"app/cli": {
 		"app/cli/tui": "helix chat shows it, and shares its fold of events with the line mode",
@@ -327,6 +336,9 @@ var sideways = map[string]map[string]string{
 var onlyIn = map[string][]string{
 	"github.com/wailsapp/wails/v2":          {"app"},
 	"github.com/go-telegram/bot":            {"backend/channels"},
+	"fyne.io/systray":                       {"app/tray"},
+	"github.com/getlantern/systray":         {"app/tray"},
+	"github.com/godbus/dbus":                {"app/tray", "app/tray/traytest"},
 	"helix/frontend":                        {"", "app/cmd/helix"},
 	"github.com/zalando/go-keyring":         {"backend/config"},
 	"modernc.org/sqlite":                    {"backend/storage"},

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -155,6 +156,11 @@ func launch(t *testing.T, dataDir string, args ...string) *window {
 		t.Fatal(err)
 	}
 	port := testkit.FreePort(t)
+	// On a busy machine the first page may take longer than the program waits before it starts again
+	// with another renderer; it has done so here.
+	if err := errors.Join(os.MkdirAll(filepath.Join(dataDir, "state"), 0o700), os.WriteFile(filepath.Join(dataDir, "state", "window.json"), []byte(`{"noDmabuf":true}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 
 	w := &window{t: t, dataDir: dataDir, env: append(d.env, "HOME="+dataDir, "LD_PRELOAD="+lib)}
 	w.driver = exec.Command("WebKitWebDriver", fmt.Sprintf("--port=%d", port))

@@ -59,8 +59,11 @@ type Config struct {
 	TelemetryEndpoint string `key:"telemetry.endpoint" default:"" check:"collector" restart:"true" help:"Address of an OpenTelemetry collector, such as http://localhost:4318. It gets times, counts and costs of turns. Empty: nothing is sent, unless OTEL_EXPORTER_OTLP_ENDPOINT is set."`
 	TelemetryContent  bool   `key:"telemetry.content" default:"false" restart:"true" help:"Also send what was asked and answered to the collector, without secrets."`
 
-	AppTheme string `key:"app.theme" default:"system" enum:"system,light,dark" help:"Color theme of the window."`
-	AppGPU   string `key:"app.gpu" default:"auto" enum:"auto,on,off" restart:"true" help:"Use the graphics card to draw the window."`
+	AppTheme       string `key:"app.theme" default:"system" enum:"system,light,dark" help:"Color theme of the window."`
+	AppCloseToTray bool   `key:"app.close_to_tray" default:"true" help:"Keep Helix running in the tray when its window is closed."`
+	AppStartHidden bool   `key:"app.start_hidden" default:"false" help:"Start without showing the window."`
+	AppHotkey      string `key:"app.hotkey" default:"" help:"Keys that start and stop a voice recording anywhere, such as Ctrl+Shift+Space. Empty means none."`
+	AppGPU         string `key:"app.gpu" default:"auto" enum:"auto,on,off" restart:"true" help:"Use the graphics card to draw the window."`
 
 	NotificationsEnabled bool   `key:"notifications.enabled" default:"true" help:"Show notifications. When off, they are only listed in the run history."`
 	NotificationsPreview bool   `key:"notifications.preview" default:"false" help:"Show details in notifications, not only their title."`

@@ -426,14 +426,14 @@ type systemKeyring struct{}
 var errNoBus = errors.New("no session bus")
 
 func (systemKeyring) Get(service, user string) (string, error) {
-	if !keyringReachable() {
+	if !SessionBus() {
 		return "", errNoBus
 	}
 	return keyring.Get(service, user)
 }
 
 func (systemKeyring) Set(service, user, secret string) error {
-	if !keyringReachable() {
+	if !SessionBus() {
 		return errNoBus
 	}
 	return keyring.Set(service, user, secret)

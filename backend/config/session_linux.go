@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// keyringReachable reports whether there is a session bus. Without this check, the D-Bus library
-// would start a bus for each process, which outlives the process.
-func keyringReachable() bool {
+// SessionBus reports whether the desktop's services (keyring, notifications, tray) can be reached
+// over a session bus. Without this check, the D-Bus library would start a bus for each process,
+// which outlives the process.
+func SessionBus() bool {
 	if addr := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); addr != "" {
 		return !strings.HasPrefix(addr, "autolaunch:") && !strings.HasPrefix(addr, "disabled:")
 	}

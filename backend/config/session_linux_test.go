@@ -12,7 +12,7 @@ func TestKeyringNeedsASessionBus(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	for addr, want := range map[string]bool{"": false, "disabled:": false, "autolaunch:": false, "unix:path=/nowhere": true} {
 		t.Setenv("DBUS_SESSION_BUS_ADDRESS", addr)
-		if got := keyringReachable(); got != want {
+		if got := SessionBus(); got != want {
 			t.Errorf("address %q: %v, want %v", addr, got, want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestKeyringNeedsASessionBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if !keyringReachable() {
+	if !SessionBus() {
 		t.Error("the bus of the runtime folder was not seen")
 	}
 }

@@ -2,5 +2,5 @@
 
 package config
 
-// keyringReachable returns true, because the keyrings of other systems need no session bus.
-func keyringReachable() bool { return true }
+// SessionBus returns true, because other systems need no session bus for the desktop's services.
+func SessionBus() bool { return true }

@@ -51,7 +51,7 @@ type beginning struct {
 // ExecuteComposite runs a skill and waits until it ends or waits for a person. The run continues
 // even if the caller stops waiting.
 func (s *Service) ExecuteComposite(ctx context.Context, p ExecuteParams) (ExecuteResult, error) {
-	return s.execute(ctx, p, beginning{trigger: triggerOf(ctx), attended: true})
+	return s.execute(ctx, p, beginning{trigger: triggerOf(ctx), attended: !p.Unattended})
 }
 
 func (s *Service) execute(ctx context.Context, p ExecuteParams, by beginning) (ExecuteResult, error) {

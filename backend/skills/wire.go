@@ -308,6 +308,9 @@ type ExecuteParams struct {
 	Async     bool            `json:"async,omitempty"`   // return immediately; the run continues
 	WaitMs    int64           `json:"waitMs,omitempty"`  // how long to wait for the end, default 120000; the run continues after that
 	RequestID string          `json:"requestId,omitempty"`
+	// Unattended means that nobody can answer a question now: a step that needs an approval fails as
+	// denied, and the approval is left in the list.
+	Unattended bool `json:"unattended,omitempty"`
 }
 
 // ExecuteResult is the result or the current status of a run. A failed run is a result with Success

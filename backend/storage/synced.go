@@ -802,7 +802,8 @@ var LocalOnly = []string{
 	"memory_undo",
 	"model_roles", // they name providers of this device
 	"pending_approvals",
-	"providers", // their keys stay on this device
+	"pinned_skills", // in the tray menu of this device
+	"providers",     // their keys stay on this device
 	"recall_log",
 	"relay_rows",
 	"rpc_idempotency",

@@ -11,6 +11,8 @@ export interface Shell {
   log: boolean;
   shortcuts: boolean;
   services: boolean;
+  /** Asks whether to quit while something is running. */
+  quit: boolean;
 }
 
 const available = (needs: readonly string[]): boolean => needs.every((m) => rpc.can(m as never));
@@ -125,8 +127,23 @@ const canUndo = (): boolean => {
   return !el?.closest("input, textarea, [contenteditable=true]") && toasts.undoable;
 };
 
-/** The commands of the window's menu, by the menu's names. */
-const menu: Record<string, string> = { palette: "app.palette", settings: "go.settings" };
+/** What the entries of the tray do: a command, or the address of a page. The desktop program sends these ids. */
+const tray: Record<string, { command: string } | { page: string }> = {
+  "tray:new-chat": { command: "chat.new" },
+  "tray:open-settings": { command: "go.settings" },
+  "tray:open-approvals": { command: "go.approvals" },
+  "tray:open-skills": { command: "go.skills" },
+  "tray:open-sync": { page: "sync/conflicts" },
+  "tray:open-agents": { page: "settings/agent" },
+  "tray:open-agent": { command: "chat.new" },
+  "tray:open-channels": { page: screens.some((s) => s.id === "channels") ? "channels" : "settings/agent" },
+};
 
-/** Runs a command of the window's menu. Returns false if it does not exist here. */
-export const runById = (id: string): boolean => commands.run(menu[id] ?? id);
+/** Runs a command of the tray or of the window's menu. Returns false if it does not exist here. */
+export function runById(id: string, argument: string, shell: Shell): boolean {
+  if (id === "tray:confirm-quit") return (shell.quit = true);
+  if (id === "tray:failed") return (toasts.add({ title: t.trayFailed, text: argument, tone: "warn" }), true);
+  const entry = tray[id];
+  if (entry && "page" in entry) return (nav.go(entry.page), true);
+  return commands.run(entry?.command ?? id);
+}

@@ -1050,6 +1050,13 @@ CREATE TABLE person_aliases (
     sync_meta   BLOB
 ) STRICT;
 
+CREATE TABLE pinned_skills (
+    user_id  BLOB NOT NULL CHECK (length(user_id) = 16),
+    skill_id BLOB NOT NULL REFERENCES composite_skills (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    PRIMARY KEY (user_id, skill_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE planned_reviews (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16), -- made of item and day
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -2151,6 +2158,8 @@ CREATE INDEX pending_approvals_user ON pending_approvals (user_id, status, last_
 CREATE INDEX person_aliases_undo ON person_aliases (undo_token) WHERE undo_token IS NOT NULL;
 
 CREATE INDEX person_aliases_user ON person_aliases (user_id);
+
+CREATE INDEX pinned_skills_skill ON pinned_skills (skill_id);
 
 CREATE INDEX planned_reviews_at ON planned_reviews (user_id, at);
 

@@ -18,10 +18,14 @@ export interface FileDialog {
   multiple?: boolean;
 }
 
-interface Notice {
+export interface Notice {
   id: string;
   title: string;
   body: string;
+  /** Where a click leads. */
+  link?: string;
+  /** Shown even in quiet hours. */
+  test?: boolean;
 }
 
 /** The Go struct that the window binds; see desktop.md. */
@@ -40,6 +44,7 @@ interface WailsWindow {
   go?: { app?: { Bridge?: Bridge } };
   runtime?: {
     EventsOn(name: string, fn: (...args: unknown[]) => void): () => void;
+    EventsEmit?(name: string, ...args: unknown[]): void;
     BrowserOpenURL?(url: string): void;
     Quit?(): void;
   };
@@ -51,15 +56,23 @@ const host = (): WailsWindow => globalThis as unknown as WailsWindow;
 export const bridge = (): Bridge | null => host().go?.app?.Bridge ?? null;
 
 /**
- * Listens to events of the window itself: `link`, `command`, `backend.failed`, `backend.updating`. Does
+ * Listens to events of the window itself: `app.navigate` (a link), `backend.failed`, `backend.updating`. Does
  * nothing outside the window.
  */
-export function onWindow(event: "link" | "command" | "backend.failed" | "backend.updating", fn: (text: string, ...numbers: number[]) => void): () => void {
+export function onWindow(event: "app.navigate" | "backend.failed" | "backend.updating", fn: (text: string, ...numbers: number[]) => void): () => void {
   return host().runtime?.EventsOn(event, (text, ...numbers) => void (typeof text === "string" && fn(text, ...numbers.map(Number)))) ?? (() => {});
 }
 
+/** Listens to commands of the tray and of the window's menu. */
+export function onCommand(fn: (id: string, argument: string) => void): () => void {
+  return host().runtime?.EventsOn("app.command", (id, argument) => void (typeof id === "string" && fn(id, typeof argument === "string" ? argument : ""))) ?? (() => {});
+}
+
+/** Tells the window whether it has the focus: notifications are only shown while it has not. */
+export const reportFocus = (focused: boolean): void => host().runtime?.EventsEmit?.("window.focused", focused);
+
 /** Quits the program from its window. */
-export const quitWindow = (): void => host().runtime?.Quit?.();
+export const quitWindow = (): void => host().runtime?.EventsEmit?.("window.quit");
 
 /** Frames over the window's bridge: `Bridge.Send` in, runtime event `rpc` out. */
 export class BridgeTransport implements Transport {

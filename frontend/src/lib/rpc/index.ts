@@ -19,7 +19,7 @@ export { RpcError, asError } from "./errors";
 export { fieldErrors, isWithin, listedErrors } from "./fields";
 export type { FieldError } from "./fields";
 export type { ErrorKind } from "./errors";
-export { bridge, onWindow, quitWindow } from "./bridge";
+export { bridge, onCommand, onWindow, quitWindow, reportFocus } from "./bridge";
 export type { Bridge, FileDialog, PickedFile } from "./bridge";
 export { giveUp, http, Upload } from "./upload.svelte";
 export type { Chosen, Folder, Uploaded } from "./upload.svelte";

@@ -1136,6 +1136,27 @@ export interface AuditWireSubject {
   name?: string;
 }
 
+/** AppState is the state of the program around the backend. */
+export interface BackendAppState {
+  talkMode: boolean;
+  recording: boolean;
+  backgroundPaused: boolean;
+  /** linux, windows or darwin */
+  platform: string;
+  pinnedSkills: SkillsPinnedSkill[];
+  visible: boolean;
+  focused: boolean;
+  /** TrayHost reports whether the tray icon is visible somewhere, so that the window may be hidden. */
+  trayHost: boolean;
+  /** Autostart is whether Helix starts with the computer, as the system has it. */
+  autostart: boolean;
+  hotkey: BackendHotkeyState;
+  /** Notices is why the desktop shows no notifications; "": it does. */
+  noticesReason?: string;
+  /** Display is the window system: x11, wayland, windows or macos; none without a window. */
+  display: string;
+}
+
 /** CancelSkillResult is the state of the run after the call. */
 export interface BackendCancelSkillResult {
   status: string;
@@ -1163,11 +1184,31 @@ export interface BackendExecuteSkillParams {
   interactive?: boolean;
 }
 
+/** HotkeyState is the state of the hotkey. */
+export interface BackendHotkeyState {
+  keys: string;
+  /** off, active or unavailable */
+  state: string;
+  /** why it is unavailable */
+  reason?: string;
+}
+
 /** PauseBackgroundParams set how long background work is paused, or resume it. */
 export interface BackendPauseBackgroundParams {
   /** 1h, tomorrow or forever, which is until it is resumed; "": forever */
   for?: string;
   resume?: boolean;
+}
+
+/** SetAutostartParams switch autostart on or off. */
+export interface BackendSetAutostartParams {
+  enabled: boolean;
+}
+
+/** SetHotkeyParams set the keys of the hotkey. */
+export interface BackendSetHotkeyParams {
+  /** such as Ctrl+Shift+Space; "": none */
+  keys: string;
 }
 
 /** NthDay is, for example, the second Monday of the month. */
@@ -6953,6 +6994,8 @@ export interface SkillsExecuteParams {
   /** how long to wait for the end, default 120000; the run continues after that */
   waitMs?: number;
   requestId?: string;
+  /** Unattended means that nobody can answer a question now: a step that needs an approval fails as denied, and the approval is left in the list. */
+  unattended?: boolean;
 }
 
 /** ExecuteResult is the result or the current status of a run. A failed run is a result with Success false, not an error of the call. */
@@ -7199,6 +7242,28 @@ export interface SkillsPinParams {
   executionId: string;
   pinned: boolean;
 }
+
+/** PinSkillParams pin a skill to the menu of the tray icon, or unpin it. */
+export interface SkillsPinSkillParams {
+  skillId: string;
+  pinned: boolean;
+  /** Position is the skill's place among the pinned ones, from 0; absent: a new one goes to the end, another stays where it is. */
+  position?: number;
+}
+
+/** PinnedResult lists the pinned skills in order. */
+export interface SkillsPinnedResult {
+  skills: SkillsPinnedSkill[];
+}
+
+/** PinnedSkill is a skill in the menu of the tray icon. */
+export interface SkillsPinnedSkill {
+  skillId: string;
+  name: string;
+}
+
+/** PinsChanged is published when the pinned skills or their order changed. */
+export type SkillsPinsChanged = Record<string, never>;
 
 /** PreviewRightsParams identifies or contains a skill. */
 export interface SkillsPreviewRightsParams {
@@ -10332,6 +10397,14 @@ export interface Methods {
   "app.focused": { params: Record<string, never>; result: Record<string, never> };
   /** Pauses schedules, embeddings, automatic backups and pruning, or resumes them. Running work, and work that the person starts, continues. A pause survives a restart. */
   "app.pause_background": { params: BackendPauseBackgroundParams; result: PauseState };
+  /** Pins a skill to the menu of the tray icon, moves it there, or unpins it. At most 10 skills can be pinned; each device has its own. */
+  "app.pin_skill": { params: SkillsPinSkillParams; result: SkillsPinnedResult };
+  /** Makes Helix start with the computer, hidden, or stops that. It returns the state as the system has it afterwards. */
+  "app.set_autostart": { params: BackendSetAutostartParams; result: BackendAppState };
+  /** Sets the keys that start and stop a voice recording anywhere on the desktop. If they cannot be registered, the state says why, and the setting keeps them for another desktop. */
+  "app.set_hotkey": { params: BackendSetHotkeyParams; result: BackendHotkeyState };
+  /** Returns the state of the window program. Without one, nothing is visible, and there is no tray, autostart or hotkey. */
+  "app.state": { params: Record<string, never>; result: BackendAppState };
   /** Answers a question. The first answer wins. A later answer, an answer to an expired question, and an answer with another definition hash than the question fail with a Conflict with a Stale detail, and nothing changes. It requires the scope approve. */
   "approvals.decide": { params: PermissionAnswerParams; result: PermissionAnswerResult };
   /** Returns a question with the change to the definition, previous decisions about the subject and what a run of it would need. */
@@ -11330,6 +11403,8 @@ export interface Events {
   "agent.changed": AgentChanged;
   /** Changed is published when background work was paused or may continue. */
   "app.background_changed": PauseChanged;
+  /** PinsChanged is published when the pinned skills or their order changed. */
+  "app.pins_changed": SkillsPinsChanged;
   /** ApprovalChanged is the event approvals.changed. */
   "approvals.changed": PermissionApprovalChanged;
   /** Appended is published for each committed entry. */
@@ -11518,6 +11593,10 @@ export const METHODS = [
   { name: "app.activate", scope: "write", costly: false },
   { name: "app.focused", scope: "write", costly: false },
   { name: "app.pause_background", scope: "write", costly: false },
+  { name: "app.pin_skill", scope: "write", costly: false },
+  { name: "app.set_autostart", scope: "write", costly: false },
+  { name: "app.set_hotkey", scope: "write", costly: false },
+  { name: "app.state", scope: "read", costly: false },
   { name: "approvals.decide", scope: "approve", costly: false },
   { name: "approvals.get", scope: "read", costly: false },
   { name: "approvals.list", scope: "read", costly: false },
@@ -12022,6 +12101,7 @@ export const scopes = Object.fromEntries(METHODS.map((m) => [m.name, m.scope])) 
 export const EVENTS = [
   "agent.changed",
   "app.background_changed",
+  "app.pins_changed",
   "approvals.changed",
   "audit.appended",
   "channels.changed",

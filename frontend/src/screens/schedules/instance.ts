@@ -24,7 +24,7 @@ export function startNotices(): void {
       const window = bridge();
       // If the page has the focus, the notice is shown in its corner.
       if (!window || document.hasFocus()) return false;
-      void window.Notify({ id: n.noticeId, title: n.title, body: n.body });
+      void window.Notify({ id: n.noticeId, title: n.title, body: n.body, link: n.scheduleId ? `helix://schedules/${n.scheduleId}` : "helix://schedules/history" });
       return true;
     },
     open: (scheduleId, runId) => nav.go(scheduleId === "" ? "schedules/history" : runId === "" ? `schedules/${scheduleId}` : `schedules/${scheduleId}/runs/${runId}`),

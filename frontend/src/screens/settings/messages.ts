@@ -159,7 +159,10 @@ export const en = {
 
   // One setting
   labels: {
+    "app.close_to_tray": "Close to the tray",
     "app.gpu": "Graphics card",
+    "app.hotkey": "Hotkey",
+    "app.start_hidden": "Start hidden",
     "app.theme": "Colors",
     "notifications.enabled": "Show notifications",
     "notifications.preview": "Show details",
@@ -202,6 +205,25 @@ export const en = {
   empty: "empty",
 
   // App and appearance
+  desktop: {
+    autostart: "Start with the computer",
+    autostartHelp: "Helix starts hidden in the tray when you sign in.",
+    autostartFailed: "Couldn't change the autostart entry",
+    noWindow: "This backend has no window.",
+    noTray: "This desktop shows no tray icons, so closing the window quits.",
+    pinned: "Pinned skills",
+    pinnedHelp: "Up to 10 skills that you can run from the tray icon.",
+    pin: "Pin a skill",
+    choose: "Choose a skill…",
+    noSkills: "No matching skills",
+    moveUp: (name: string) => `Move up: ${name}`,
+    unpin: (name: string) => `Unpin: ${name}`,
+    pinFailed: "Couldn't change the pinned skills",
+    test: "Send a test",
+    testTitle: "This is a test",
+    testBody: "Notifications from Helix look like this.",
+    noService: "This desktop's notification service doesn't respond.",
+  },
   window: "Window",
   windowText: "Applies to the Helix window, not to this browser.",
   notifications: "Notifications",
