@@ -144,13 +144,13 @@ func TestRemovedChannelCanBeBroughtBack(t *testing.T) {
 	if l, err := b.List(b.ctx, struct{}{}); err != nil || len(l.Channels) != 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if _, err := b.Undo(b.ctx, UndoParams{gone.UndoToken}); err != nil {
+	if _, err := b.Undo(b.ctx, UndoParams(gone)); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.accept("42", "1", "Hello"); err != nil {
 		t.Errorf("after Undo: %v", err)
 	}
-	if _, err := b.Undo(b.ctx, UndoParams{gone.UndoToken}); !fault.Is(err, fault.NotFound) {
+	if _, err := b.Undo(b.ctx, UndoParams(gone)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Undo again: %v", err)
 	}
 }
@@ -185,7 +185,7 @@ func TestRemovedChannelGivesUpItsName(t *testing.T) {
 	if _, err := b.Add(b.ctx, AddParams{Kind: "webhook", Name: "Phone", Config: Config{URL: "https://example.com/"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Undo(b.ctx, UndoParams{gone.UndoToken}); !fault.Is(err, fault.NotFound) {
+	if _, err := b.Undo(b.ctx, UndoParams(gone)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Undo: %v", err)
 	}
 }
