@@ -13,6 +13,7 @@ import (
 	"helix/backend/agent"
 	"helix/backend/channels"
 	"helix/backend/cloudsync"
+	"helix/backend/duration"
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/permission"
@@ -114,7 +115,7 @@ func (s *shell) collect(ctx context.Context, c *gateway.Client) (t tray.State) {
 	}
 	var v voice.StatusResult
 	if c.Call(ctx, "voice.status", struct{}{}, &v) == nil {
-		t.Microphone, t.Recorded = v.Microphone.Available, time.Duration(v.ElapsedMs)*time.Millisecond
+		t.Microphone, t.Recorded = v.Microphone.Available, duration.Of(v.ElapsedMs, time.Millisecond)
 	}
 	var sync cloudsync.StatusResult
 	if c.Call(ctx, "sync.status", struct{}{}, &sync) == nil {

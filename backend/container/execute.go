@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/container/guest"
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -400,7 +401,7 @@ func (r *run) ended(ctx context.Context, exit *guest.Exit, tooLarge bool) error 
 
 func usageOf(exit *guest.Exit) Usage {
 	u := &exit.Usage
-	return Usage{CPU: time.Duration(u.CPUMicros) * time.Microsecond, PeakMemory: u.PeakMemory, DiskBytes: u.DiskBytes, Samples: u.Samples}
+	return Usage{CPU: duration.Of(u.CPUMicros, time.Microsecond), PeakMemory: u.PeakMemory, DiskBytes: u.DiskBytes, Samples: u.Samples}
 }
 
 func firstOf(argv []string) string {

@@ -8,6 +8,7 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/callable"
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/permission"
 )
@@ -69,7 +70,7 @@ func (s *Service) shellTool() callable.Func {
 			}
 			limit := shellTime
 			if in.TimeoutMs > 0 {
-				limit = min(time.Duration(in.TimeoutMs)*time.Millisecond, maxShellTime)
+				limit = min(duration.Of(in.TimeoutMs, time.Millisecond), maxShellTime)
 			}
 			return s.runCommand(ctx, &c, Command{argv, limit})
 		}),

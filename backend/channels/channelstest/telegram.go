@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf16"
+
+	"helix/backend/duration"
 )
 
 // Token is the only token that a Telegram server accepts.
@@ -338,7 +340,7 @@ func (t *Telegram) poll(ctx context.Context, p map[string]string) (any, Failure)
 	}
 	t.poller = cancel
 	t.mu.Unlock()
-	timer := time.NewTimer(time.Duration(seconds) * time.Second)
+	timer := time.NewTimer(duration.Of(seconds, time.Second))
 	defer timer.Stop()
 	for {
 		t.mu.Lock()

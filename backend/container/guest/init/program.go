@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"helix/backend/container/guest"
+	"helix/backend/duration"
 )
 
 // initProcess is the state of this process.
@@ -114,7 +115,7 @@ func (i *initProcess) execute(p *program, in, out, problems *guest.Stream) *gues
 		pipes.stdin.Close()
 	}()
 	if p.start.WallMs > 0 {
-		t := time.AfterFunc(time.Duration(p.start.WallMs)*time.Millisecond, func() { i.kill(p, guest.EndedByWall) })
+		t := time.AfterFunc(duration.Of(p.start.WallMs, time.Millisecond), func() { i.kill(p, guest.EndedByWall) })
 		defer t.Stop()
 	}
 	sampling := make(chan struct{})
