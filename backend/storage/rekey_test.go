@@ -138,7 +138,7 @@ func fillTables(t *testing.T, db *DB, user uuid.UUID) (tables []string) {
 				case typ == "INTEGER", typ == "REAL":
 					v = 1
 				}
-				names, args = append(names, name), append(args, v)
+				names, args = append(names, quote(name)), append(args, v)
 				return nil
 			}); err != nil {
 				return err

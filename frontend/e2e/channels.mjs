@@ -249,7 +249,7 @@ async function remove({ page, rpc }) {
   await page.getByRole("menuitem", { name: "Remove" }).click();
   await toast(page, "Removed Bridge").waitFor();
   await until(async () => (await byName(rpc, "Bridge")) === undefined, "it is removed");
-  await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Undo" }).first().click();
+  await page.locator(".toast", { hasText: "Removed Bridge" }).getByRole("button", { name: "Undo" }).click(); // other messages may still offer theirs
   await until(async () => (await byName(rpc, "Bridge")) !== undefined, "it is back");
   await channels(page).getByRole("option", { name: /^Bridge/ }).waitFor();
 }

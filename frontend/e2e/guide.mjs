@@ -101,7 +101,7 @@ async function chat(t) {
     await t.go("chat");
     await t.page.getByRole("textbox", { name: "Message", exact: true }).fill("What keeps me awake?");
     await t.page.keyboard.press("Enter");
-    await t.page.getByText("in the weeks without coffee after lunch").waitFor();
+    await t.page.getByText("in the weeks without coffee after lunch").first().waitFor();
     await picture(t, "chat");
   } finally {
     model.stop();
