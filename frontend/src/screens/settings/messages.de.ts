@@ -225,6 +225,7 @@ export default {
     noTray: "Diese Arbeitsumgebung zeigt keine Symbole im Infobereich; Schließen beendet Helix daher.",
     pinned: "Angeheftete Skills",
     pinnedHelp: "Bis zu 10 Skills, die sich über das Symbol im Infobereich starten lassen.",
+    nothingToPin: "Erstellen Sie zuerst einen Skill.",
     pin: "Skill anheften",
     choose: "Skill auswählen…",
     noSkills: "Keine passenden Skills",

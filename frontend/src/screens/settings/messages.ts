@@ -216,6 +216,7 @@ export const en = {
     pin: "Pin a skill",
     choose: "Choose a skill…",
     noSkills: "No matching skills",
+    nothingToPin: "Create a skill first.",
     moveUp: (name: string) => `Move up: ${name}`,
     unpin: (name: string) => `Unpin: ${name}`,
     pinFailed: "Couldn't change the pinned skills",
