@@ -16,8 +16,9 @@ const (
 	// maxRejections is how many rows a channel has at most. More senders than that are counted
 	// together, so that a flood can't fill the database or the audit log.
 	maxRejections = 100
-	logEach       = time.Hour      // identical rejections within it are one audit entry
-	rejectionAge  = 24 * time.Hour // after which a row makes room for another sender
+	maxNamed      = maxRejections - 8 // the other rows are one for each reason, without a sender
+	logEach       = time.Hour         // identical rejections within it are one audit entry
+	rejectionAge  = 24 * time.Hour    // after which a row makes room for another sender
 )
 
 // rejection identifies messages that were refused for the same reason. It holds no text.
@@ -39,7 +40,7 @@ func (s *Service) reject(ctx context.Context, channel uuid.UUID, r rejection) {
 		all = map[rejection]*counter{}
 		s.rejections[channel] = all
 	}
-	if all[r] == nil && len(all) >= maxRejections {
+	if all[r] == nil && len(all) >= maxNamed {
 		r.sender, r.context = "", ""
 	}
 	if c := all[r]; c != nil && now.Sub(c.logged) < logEach {
@@ -74,7 +75,7 @@ func (s *Service) storeRejection(ctx context.Context, channel uuid.UUID, r rejec
 			r.sender, r.context, r.reason, channel).Scan(&rows, &there); err != nil {
 			return err
 		}
-		if !there && rows >= maxRejections {
+		if !there && rows >= maxNamed {
 			gone, err := tx.Exec(`DELETE FROM channel_rejections WHERE channel_id = ? AND last_at < ?`, channel, now.Add(-rejectionAge))
 			if err != nil {
 				return err

@@ -30,7 +30,8 @@ type box struct {
 	live    *Running
 	id      string // of the container; its name before it is known; "": there is none
 	phases  Phases
-	dir     string // of the socket
+	dir     string            // of the socket
+	socket  *net.UnixListener // nil: none was made
 	report  *guest.Report
 	conn    *guest.Conn
 	closed  chan struct{} // the connection has ended
@@ -208,6 +209,7 @@ func (b *box) listen() (*net.UnixListener, error) {
 		l.Close()
 		return nil, err
 	}
+	b.socket = l
 	return l, nil
 }
 
@@ -381,6 +383,10 @@ func (b *box) remove() {
 		b.conn.Close() //nolint:errcheck // it has ended then
 	}
 	b.working.Wait()
+	if b.socket != nil {
+		b.socket.Close() //nolint:errcheck // unless the init process has connected
+		b.socket = nil
+	}
 	if b.dir != "" {
 		os.RemoveAll(b.dir) //nolint:errcheck // the next start removes it
 		b.dir = ""

@@ -55,7 +55,7 @@ type fake struct {
 	report     func(*guest.Report) // what its init process reports other than asked
 	oom        bool
 	exit       int
-	killed     chan struct{}
+	ended      map[string]chan struct{} // containers by id, closed when their programs have ended
 	calls      []string
 	started    []guest.Start
 	attached   io.ReadWriteCloser
@@ -67,7 +67,7 @@ func startFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{socket: filepath.Join(dir, "s"), version: "1.44", containers: map[string]map[string]string{}, killed: make(chan struct{})}
+	f := &fake{socket: filepath.Join(dir, "s"), version: "1.44", containers: map[string]map[string]string{}, ended: map[string]chan struct{}{}}
 	l, err := net.Listen("unix", f.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +123,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.created = append(f.created, b)
 		id := fmt.Sprintf("c%d", len(f.created))
 		f.containers[id] = b.Labels
+		f.ended[id] = make(chan struct{})
 		w.WriteHeader(201)
 		answer(map[string]string{"Id": id})
 	case r.Method == "DELETE":
@@ -158,15 +159,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(500, message)
 			return
 		}
-		go f.init(f.created[len(f.created)-1], f.attached)
+		go f.init(f.created[len(f.created)-1], f.attached, f.ended[parts[1]])
 		w.WriteHeader(204)
 	case parts[len(parts)-1] == "kill":
-		f.end()
+		end(f.ended[parts[1]])
 		w.WriteHeader(204)
 	case parts[len(parts)-1] == "wait":
+		ended := f.ended[parts[1]]
 		f.mu.Unlock()
 		select {
-		case <-f.killed:
+		case <-ended:
 		case <-r.Context().Done():
 		}
 		f.mu.Lock()
@@ -194,7 +196,7 @@ func (a *fakeAttached) Write(p []byte) (int, error) {
 }
 
 // init is the init process of a container.
-func (f *fake) init(b createBody, attached io.ReadWriteCloser) {
+func (f *fake) init(b createBody, attached io.ReadWriteCloser, ended chan struct{}) {
 	rw := attached
 	for _, m := range b.HostConfig.Mounts {
 		if m.Target == guest.SocketPath {
@@ -225,17 +227,13 @@ func (f *fake) init(b createBody, attached io.ReadWriteCloser) {
 			in, _ := c.Open(guest.Stdin(m.ID))
 			out, _ := c.Open(guest.Stdout(m.ID))
 			problems, _ := c.Open(guest.Stderr(m.ID))
-			go f.program(c, m.ID, in, out, problems)
+			go f.program(c, m.ID, in, out, problems, ended)
 		case guest.TypeKill:
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.end()
+			end(ended)
 		}
 		return nil
 	})
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.end() // its container has ended
+	end(ended)
 }
 
 // mounts returns what the engine says is mounted.
@@ -254,17 +252,21 @@ func (f *fake) left() int {
 	return len(f.containers)
 }
 
-// end ends the programs. f.mu is held.
-func (f *fake) end() {
+var ending sync.Mutex
+
+// end ends the programs of a container.
+func end(ended chan struct{}) {
+	ending.Lock()
+	defer ending.Unlock()
 	select {
-	case <-f.killed:
+	case <-ended:
 	default:
-		close(f.killed)
+		close(ended)
 	}
 }
 
 // program is a program of a container.
-func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream) {
+func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream, ended <-chan struct{}) {
 	input, _ := io.ReadAll(in)
 	f.mu.Lock()
 	text, forever, exit := f.stdout, f.forever, &guest.Exit{Code: f.exit, OOM: f.oom}
@@ -274,7 +276,7 @@ func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream
 	}
 	out.Write([]byte(text)) //nolint:errcheck // the client may be gone
 	if forever {
-		<-f.killed
+		<-ended
 		exit = &guest.Exit{Code: 137, Ended: guest.EndedByKill}
 	}
 	out.CloseWrite()                                                 //nolint:errcheck // the client may be gone
