@@ -85,6 +85,16 @@ func (t *Telegram) Close() {
 // Sent returns what the bot sends.
 func (t *Telegram) Sent() <-chan Sent { return t.sent }
 
+// Answer returns the next message that the bot sends, without those about progress, which a slow machine adds.
+func (t *Telegram) Answer() Sent {
+	for m := range t.sent {
+		if !strings.HasPrefix(m.Text, "Still working") {
+			return m
+		}
+	}
+	return Sent{}
+}
+
 // Calls returns how often a method was called.
 func (t *Telegram) Calls(method string) int {
 	t.mu.Lock()
