@@ -87,7 +87,7 @@ func (s *shell) poke() {
 	}
 }
 
-// watchHost shows a hidden window again when the last thing that could show it has gone.
+// watchHost shows a hidden window again when there is no tray left to show it from.
 func (s *shell) watchHost(ctx context.Context) {
 	for {
 		select {

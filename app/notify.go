@@ -106,7 +106,7 @@ func (s *shell) tellOnce() {
 	}
 }
 
-// noticeTime is how long reading the name of a thing may take.
+// noticeTime limits how long the name of an item is looked up.
 const noticeTime = 5 * time.Second
 
 // heard turns an event into a notice, if nobody is looking at the window.

@@ -278,3 +278,22 @@ func FuzzSplitKeepsTextWithinLimits(f *testing.F) {
 		}
 	})
 }
+
+// The memory of signatures has a limit, and old ones make room.
+func TestRememberedSignaturesAreLimited(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	w := &webhook{s: b.Service, seen: map[string]time.Time{}}
+	for i := range maxReplays {
+		if !w.first(fmt.Sprint(i)) {
+			t.Fatalf("signature %d is refused", i)
+		}
+	}
+	if w.first("one more") || len(w.seen) != maxReplays {
+		t.Errorf("%d signatures are remembered", len(w.seen))
+	}
+	b.clock.add(maxSkew)
+	if !w.first("later") {
+		t.Error("old signatures make no room")
+	}
+}

@@ -278,6 +278,9 @@ func (w *webhook) first(signature string) bool {
 			delete(w.seen, k)
 		}
 	}
+	if len(w.seen) >= maxReplays {
+		return false // only a holder of the secret can send so many; remembering more of them would have no limit
+	}
 	w.seen[signature] = now
 	return true
 }

@@ -104,7 +104,7 @@ func unescapeWord(text string) (word, after string, ok bool) {
 }
 
 // FormatCommand writes a command so that a person can read it and ParseCommand returns the same words:
-// what is not plain is quoted, and characters that can't be seen are escaped.
+// words with special characters are quoted, and invisible characters are escaped.
 func FormatCommand(argv []string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {

@@ -30,7 +30,7 @@ type Input struct {
 	channels.Input
 }
 
-// Notify sets what is told when turns end.
+// Notify sets the function that is called when turns end.
 func (a *Agent) Notify(ended func(uuid.UUID)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
