@@ -302,10 +302,16 @@ func (m *Models) Remove(id string) error {
 		d.cancel()
 		<-d.ended
 	}
+	removed := false
 	for _, path := range []string{m.path(id), m.partial(id)} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fault.Unavailablef("Couldn't delete the model %s.", id).WithCause(err)
 		}
+		removed = removed || err == nil
+	}
+	if !removed {
+		return fault.NotFoundf("The model %s isn't on this device.", id)
 	}
 	return nil
 }
