@@ -88,7 +88,7 @@ func limitsOf(kind string) Limits {
 func checkServiceURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && isLocal(u)) {
-		return nil, fault.InvalidField("config.url", fault.CodeInvalid, "url must be an https address without a password, or an http address of this computer.")
+		return nil, fault.InvalidField("config.url", fault.CodeInvalid, "The address must be https without a password, or http to this computer. A webhook needs one for its replies.")
 	}
 	return u, nil
 }
