@@ -167,7 +167,7 @@ async function addWebhook({ page, rpc, check, looks }, receiver) {
   await dialog(page).getByLabel("Reply URL").fill("ftp://nowhere");
   await dialog(page).getByLabel("Name", { exact: true }).fill("Bridge");
   await dialog(page).getByRole("button", { name: "Add", exact: true }).click();
-  await dialog(page).getByText(/must be an https address/).first().waitFor();
+  await dialog(page).getByText(/The address must be https/).first().waitFor();
   await away(page);
   await looks("webhook-refused");
   await dialog(page).getByLabel("Reply URL").fill(receiver.url);
