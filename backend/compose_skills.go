@@ -56,6 +56,7 @@ func (b *Backend) callGate() callable.Gate {
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
 		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append, Leases: b.Sync.Leases(), Deliver: b.deliverNotice,
+		Clock: b.o.clock,
 	})
 	b.assistant.Add(b.Scheduler.Callables()...)
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)
