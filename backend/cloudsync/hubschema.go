@@ -79,7 +79,7 @@ func (t table) hubSQL() string {
 	}
 	add("create or replace trigger record_insert after insert on %s referencing new table as new_rows for each statement execute function sync.record_insert();", name)
 	add("create or replace trigger record_update after update on %s referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();", name)
-	if t.Table == "custom_tools" {
+	if t.Table == "custom_tools" || t.Table == "composite_skills" {
 		add("create or replace trigger end_shares after update on %s referencing new table as new_rows for each statement execute function sync.end_shares();", name)
 	}
 	add("insert into app.synced (table_name, policy) values ('%s', '%s') on conflict (table_name) do update set policy = excluded.policy;", t.Table, t.Policy)

@@ -3352,6 +3352,9 @@ export interface GatewayUser {
   displayName: string;
 }
 
+/** Access is who can open a share. */
+export type LifecycleAccess = "link" | "public";
+
 /** BundleSignature is a signature in a shared file: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as received, with the name and version that it was made for. */
 export interface LifecycleBundleSignature {
   name: string;
@@ -7121,7 +7124,9 @@ export interface SkillsHistoryResult {
 
 /** ImportParams imports a share file. */
 export interface SkillsImportParams {
-  file: unknown;
+  file?: unknown;
+  /** a link to a shared skill, instead of a file */
+  url?: string;
   /** if the name is taken: rename (default), newVersion or skip */
   onConflict?: string;
   /** only report what would happen */
@@ -7369,7 +7374,48 @@ export interface SkillsSearchPublicParams {
 /** SearchPublicResult contains the matches, most used first. */
 export interface SkillsSearchPublicResult {
   skills: SkillsMeta[];
+  /** number of matching skills of this device */
   total: number;
+  /** what other people share on the hub, newest first */
+  shared: SkillsShare[];
+  /** false: no hub is connected */
+  hub: boolean;
+}
+
+/** Share is a skill that is shared through the hub. */
+export interface SkillsShare {
+  shareId: string;
+  /** absent for other people's shares */
+  skillId?: string;
+  /** helix://skills/shared/<id> */
+  url: string;
+  access: LifecycleAccess;
+  name: string;
+  description: string;
+  version: string;
+  tags: string[];
+  icon: string;
+  createdAt: string;
+  expiresAt?: string;
+}
+
+/** ShareParams identifies the skill to share, in its current version. */
+export interface SkillsShareParams {
+  skillId: string;
+  access: LifecycleAccess;
+  expiresAt?: string;
+}
+
+/** SharesParams selects the shares of one skill, or of all. */
+export interface SkillsSharesParams {
+  skillId?: string;
+}
+
+/** SharesResult lists shares that have not ended, newest first. */
+export interface SkillsSharesResult {
+  shares: SkillsShare[];
+  /** false: no hub is connected */
+  hub: boolean;
 }
 
 /** SkillParams identifies a skill. */
@@ -7473,6 +7519,11 @@ export interface SkillsTemplate {
 /** TemplatesResult lists the templates that Helix ships. */
 export interface SkillsTemplatesResult {
   templates: SkillsTemplate[];
+}
+
+/** UnshareParams identifies a share. */
+export interface SkillsUnshareParams {
+  shareId: string;
 }
 
 /** ValidateParams contains a definition in any of the accepted forms. */
@@ -8375,9 +8426,6 @@ export interface SynthesisTimeRange {
   end?: string;
 }
 
-/** Access is who can open a share. */
-export type ToolsAccess = "link" | "public";
-
 /** AuditEntry is the short form of an entry of the audit log. */
 export interface ToolsAuditEntry {
   timestamp: string;
@@ -8926,7 +8974,7 @@ export interface ToolsShare {
   shareId: string;
   toolId: string;
   url: string;
-  access: ToolsAccess;
+  access: LifecycleAccess;
   version: string;
   definitionHash: string;
   opens: number;
@@ -8940,7 +8988,7 @@ export interface ToolsShare {
 /** ShareParams shares one version of a tool. */
 export interface ToolsShareParams {
   toolId: string;
-  access: ToolsAccess;
+  access: LifecycleAccess;
   /** default: the current one; later edits do not change the share */
   version?: string;
   expiresAt?: string;
@@ -11071,7 +11119,7 @@ export interface Methods {
   "skills.get_wasm": { params: WasmtoolsGetWasmParams; result: WasmtoolsGetWasmResult };
   /** Lists runs, newest first. Dry runs are excluded. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
-  /** Imports a share file. The skill is disabled: enabling it accepts its permission preview. A definition that is not valid here, because a tool is missing, becomes a draft. A file with a wrong checksum or signature is rejected. */
+  /** Imports a share file, or the one that a link refers to. The skill is disabled: enabling it accepts its permission preview. A definition that is not valid here, because a tool is missing, becomes a draft. A file with a wrong checksum or signature is rejected. */
   "skills.import": { params: SkillsImportParams; result: SkillsImportResult };
   /** Lists the user's skills, newest first. Definitions are omitted: steps is empty, see stepCount. */
   "skills.list_composite": { params: SkillsListParams; result: SkillsListResult };
@@ -11099,12 +11147,18 @@ export interface Methods {
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
   /** Searches public skills, most used first. The query has no wildcards. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
+  /** Creates a link to the current version of a skill, with the tools that it calls. */
+  "skills.share": { params: SkillsShareParams; result: SkillsShare };
+  /** Lists the caller's shares, of one skill or of all. */
+  "skills.shares": { params: SkillsSharesParams; result: SkillsSharesResult };
   /** Signs the current definition of a WASM tool with this device's key, by which the user vouches for the module. It then runs in process until it changes. */
   "skills.sign_wasm": { params: WasmtoolsSkillID; result: LifecycleSignResult };
   /** Returns the status of a run, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
   /** Lists the skills that can be used as templates. They have no external dependencies. */
   "skills.templates": { params: Record<string, never>; result: SkillsTemplatesResult };
+  /** Ends a share immediately. If the hub can't be reached, nothing changes. */
+  "skills.unshare": { params: SkillsUnshareParams; result: Record<string, never> };
   /** Changes a skill. A change to the definition creates a version. Omitted fields outside the definition (name, description, tags, icon, isEnabled, visibility) are not changed. With steps the whole definition is replaced, without them it is not changed. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM tool of the caller. A change of the definition suspends the grants of the previous one and drops a signature that does not cover the new one; new bytes also increment the version. Active runs continue with the previous definition. */
@@ -11944,9 +11998,12 @@ export const METHODS = [
   { name: "skills.restore_wasm", scope: "write", costly: false },
   { name: "skills.rollback", scope: "write", costly: false },
   { name: "skills.search_public", scope: "read", costly: false },
+  { name: "skills.share", scope: "write", costly: false },
+  { name: "skills.shares", scope: "read", costly: false },
   { name: "skills.sign_wasm", scope: "approve", costly: false },
   { name: "skills.status", scope: "read", costly: false },
   { name: "skills.templates", scope: "read", costly: false },
+  { name: "skills.unshare", scope: "write", costly: false },
   { name: "skills.update_composite", scope: "write", costly: false },
   { name: "skills.update_wasm", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "skills.upload_wasm", scope: "write", costly: false },
