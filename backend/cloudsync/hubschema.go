@@ -17,7 +17,7 @@ import (
 var hubFiles embed.FS
 
 // HubTables generates hub/tables.sql from storage.Synced and the schema of db: the synced tables,
-// their row-level security, their feed triggers and their push functions.
+// their row-level security, their feed triggers and their functions of push and pull.
 func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	var tables []table
 	err := db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -32,7 +32,7 @@ func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	for _, t := range tables {
 		b.WriteString(t.hubSQL())
 	}
-	b.WriteString("\nselect sync.define_push(table_name) from app.synced;\n")
+	b.WriteString("\nselect sync.define_push(table_name), sync.define_pull(table_name) from app.synced;\n")
 	return []byte(b.String()), nil
 }
 

@@ -1208,4 +1208,4 @@ create or replace trigger record_insert after insert on public.voice_transcripts
 create or replace trigger record_update after update on public.voice_transcripts referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
 insert into app.synced (table_name, policy) values ('voice_transcripts', 'merge') on conflict (table_name) do update set policy = excluded.policy;
 
-select sync.define_push(table_name) from app.synced;
+select sync.define_push(table_name), sync.define_pull(table_name) from app.synced;
