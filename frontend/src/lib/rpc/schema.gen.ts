@@ -1843,6 +1843,13 @@ export interface CloudsyncProgress {
   etaMs: number;
 }
 
+/** Project identifies a Supabase project and the account of a person in it. */
+export interface CloudsyncProject {
+  url: string;
+  publishableKey: string;
+  email: string;
+}
+
 /** RecoveryResult holds a recovery code. It is not stored, so it can be shown only once. */
 export interface CloudsyncRecoveryResult {
   code: string;
@@ -1909,10 +1916,13 @@ export interface CloudsyncSelftestResult {
   checks: CloudsyncSelftestCheck[];
 }
 
-/** SetupParams identify the database that becomes the hub. */
+/** SetupParams identify the hub: a database to set up, or a project where somebody has done that, with the code that SignIn has sent. */
 export interface CloudsyncSetupParams {
   /** AdminDSN is the connection string of a database user who may create roles. It is used once and never stored. */
-  adminDsn: string;
+  adminDsn?: string;
+  /** Project and Code connect the first device of a person who has no access to the database itself. */
+  project?: CloudsyncProject;
+  code?: string;
   /** Encrypt reports whether sensitive columns are encrypted before they leave the device; default true. */
   encrypt?: boolean;
   /** Name is the name of this device that the others show; default the name of the computer. */
@@ -11257,6 +11267,8 @@ export interface Methods {
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
   /** Turns a database into the hub of this person or updates its schema, verifies with the self-test that it keeps users apart, and connects this device. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
+  /** Sends a code to the person's e-mail address, with which Setup connects this device. */
+  "sync.sign_in": { params: CloudsyncProject; result: Record<string, never> };
   /** Reports how much the devices of this person exchanged with the hub each day. */
   "sync.statistics": { params: CloudsyncStatisticsParams; result: CloudsyncStatisticsResult };
   /** Reports the state of sync. It never contacts the hub. */
@@ -12053,6 +12065,7 @@ export const METHODS = [
   { name: "sync.rotate_key", scope: "admin", costly: false },
   { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.sign_in", scope: "admin", costly: false },
   { name: "sync.statistics", scope: "read", costly: false },
   { name: "sync.status", scope: "read", costly: false },
   { name: "sync.trash", scope: "read", costly: false, aliasOf: "trash.list" },
