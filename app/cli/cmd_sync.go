@@ -98,7 +98,7 @@ func yesNo(b bool) string {
 type syncSetupCmd struct {
 	AdminDSN     string `name:"admin-dsn" placeholder:"-" help:"Read the administrator's connection string from standard input. Without it SUPABASE_DB_URL is used."`
 	Email        string `help:"Sign in to a project that is already a hub, with a code sent to this address."`
-	URL          string `env:"SUPABASE_URL" placeholder:"URL" help:"Address of the project to sign in to."`
+	URL          string `name:"project-url" env:"SUPABASE_URL" placeholder:"URL" help:"Address of the project to sign in to."`
 	Key          string `name:"publishable-key" env:"SUPABASE_ANON_KEY" placeholder:"KEY" help:"Publishable key of the project to sign in to."`
 	NoEncryption bool   `help:"Don't encrypt sensitive fields before they leave this device."`
 	Name         string `help:"Name of this device. Default: the name of the computer."`
