@@ -9,6 +9,7 @@ func registerSync(b *Backend, a *gateway.API) {
 	s := b.Sync
 	gateway.Handle(a, "sync.coordinate", gateway.Write, s.Coordinate, gateway.Deadline(hour))
 	gateway.Handle(a, "sync.status", gateway.Read, s.Status)
+	gateway.Handle(a, "sync.sign_in", gateway.Admin, s.SignIn, gateway.Secret())
 	gateway.Handle(a, "sync.setup", gateway.Admin, s.Setup, gateway.Secret(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "sync.invite", gateway.Admin, s.Invite, gateway.Secret())
 	gateway.Handle(a, "sync.enroll", gateway.Admin, s.Enroll, gateway.Secret(), gateway.Deadline(runLimit))

@@ -91,6 +91,7 @@ type Options struct {
 	Progress func(step string, done, total int64)
 
 	shell coretools.Shell // for tests; nil: the container engine
+	clock scheduler.Clock // of schedules, for tests; nil: the computer's
 }
 
 // Backend is one running Helix with one data folder.

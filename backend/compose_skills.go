@@ -34,7 +34,7 @@ func (b *Backend) openSkills(conf config.Config) {
 	b.Callables.Add(b.builtins)
 	b.Skills = skills.New(b.DB, skills.Options{
 		Logger: b.log, Callables: b.Callables, Gate: b.Permission, Audit: audit.Append, Questions: b.Permission,
-		Limits: skills.Limits{Live: conf.SkillsMaxLive},
+		Limits: skills.Limits{Live: conf.SkillsMaxLive}, Hub: b.Sync.SkillShares(),
 	})
 	b.Permission.RegisterAnswerer(string(callable.Skill), b.Skills.AnswerQuestion)
 	b.Callables.Add(b.Skills.Provider())
@@ -56,6 +56,7 @@ func (b *Backend) callGate() callable.Gate {
 func (b *Backend) openScheduler() {
 	b.Scheduler = scheduler.New(b.DB, scheduler.Options{
 		Logger: b.log, Condition: expr.Predicate, Callables: b.Callables, Audit: audit.Append, Leases: b.Sync.Leases(), Deliver: b.deliverNotice,
+		Clock: b.o.clock,
 	})
 	b.assistant.Add(b.Scheduler.Callables()...)
 	clean := callable.NewJob("cleanup", "History clean-up", b.cleanUp, b.Scheduler.Ended)

@@ -24,7 +24,17 @@ type skillCmd struct {
 	Delete  deleteCmd       `cmd:"" aliases:"rm,remove" help:"Delete a skill; restore brings it back for 30 days."`
 	Restore restoreNamedCmd `cmd:"" help:"Restore a deleted skill."`
 	Export  skillExportCmd  `cmd:"" help:"Export a skill to a file."`
-	Import  skillImportCmd  `cmd:"" help:"Review a skill file, then add the skill, disabled."`
+	Import  skillImportCmd  `cmd:"" help:"Review a skill from a file or a link, then add it, disabled."`
+	Share   skillShareCmd   `cmd:"" help:"Create a link to the current version of a skill."`
+	Unshare struct {
+		Share string `arg:"" param:"shareId"`
+	} `cmd:"" help:"Stop sharing." call:"skills.unshare"`
+	Shares struct {
+		Skill string `arg:"" optional:"" param:"skillId" ref:"skill"`
+	} `cmd:"" help:"List links to your skills." call:"skills.shares"`
+	Search struct {
+		Query string `arg:"" optional:"" param:"query"`
+	} `cmd:"" help:"Search public skills, also those on the hub." call:"skills.search_public"`
 	History skillHistoryCmd `cmd:"" help:"Runs, newest first."`
 	Cancel  skillCancelCmd  `cmd:"" help:"Stop a run."`
 }
@@ -182,8 +192,32 @@ func (e *skillExportCmd) Run(c *command) error {
 	return nil
 }
 
+type skillShareCmd struct {
+	Skill string `arg:"" help:"ID or name."`
+	shareFlags
+}
+
+func (s *skillShareCmd) Run(c *command) error {
+	id, err := c.skillID(s.Skill)
+	if err != nil {
+		return err
+	}
+	p := s.params()
+	p["skillId"] = id
+	var r struct{ URL string }
+	raw, err := c.call("skills.share", p, &r)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.printJSON(raw)
+	}
+	fmt.Fprintln(c.env.Stdout, r.URL)
+	return nil
+}
+
 type skillImportCmd struct {
-	File       string `arg:"" help:"A share file, or - for standard input." `
+	File       string `arg:"" help:"A share file, a link, or - for standard input." `
 	OnConflict string `default:"rename" enum:"rename,newVersion,skip" help:"If the name is taken (${enum})."`
 	Yes        bool   `help:"Add the skill after the review, without asking."`
 }
@@ -201,11 +235,16 @@ type skillImport struct {
 }
 
 func (i *skillImportCmd) Run(c *command) error {
-	file, err := c.shareFile(i.File)
-	if err != nil {
-		return err
+	p := map[string]any{"onConflict": i.OnConflict, "dryRun": true}
+	if strings.HasPrefix(i.File, "helix:") {
+		p["url"] = i.File
+	} else {
+		file, err := c.shareFile(i.File)
+		if err != nil {
+			return err
+		}
+		p["file"] = file
 	}
-	p := map[string]any{"file": file, "onConflict": i.OnConflict, "dryRun": true}
 	var r skillImport
 	raw, err := c.call("skills.import", p, &r)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,8 +97,28 @@ func yesNo(b bool) string {
 
 type syncSetupCmd struct {
 	AdminDSN     string `name:"admin-dsn" placeholder:"-" help:"Read the administrator's connection string from standard input. Without it SUPABASE_DB_URL is used."`
+	Email        string `help:"Sign in to a project that is already a hub, with a code sent to this address."`
+	URL          string `name:"project-url" env:"SUPABASE_URL" placeholder:"URL" help:"Address of the project to sign in to."`
+	Key          string `name:"publishable-key" env:"SUPABASE_ANON_KEY" placeholder:"KEY" help:"Publishable key of the project to sign in to."`
 	NoEncryption bool   `help:"Don't encrypt sensitive fields before they leave this device."`
 	Name         string `help:"Name of this device. Default: the name of the computer."`
+}
+
+// signIn asks for the code that the project sends by e-mail.
+func (s *syncSetupCmd) signIn(c *command, p *cloudsync.SetupParams) error {
+	p.Project = &cloudsync.Project{URL: s.URL, PublishableKey: s.Key, Email: s.Email}
+	if _, err := c.call("sync.sign_in", p.Project, &struct{}{}); err != nil {
+		return err
+	}
+	c.say("Enter the code from the e-mail to %s:", plain(s.Email))
+	line, err := bufio.NewReader(io.LimitReader(c.env.Stdin, 1<<10)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return fault.Invalidf("Couldn't read standard input.").WithCause(err)
+	}
+	if p.Code = strings.TrimSpace(line); p.Code == "" {
+		return fault.Invalidf("No code was entered.")
+	}
+	return nil
 }
 
 // secretInput reads a value that must not be an argument, which other programs could see.
@@ -119,12 +140,18 @@ func (c *command) secretInput(given, name, variable string) (string, error) {
 }
 
 func (s *syncSetupCmd) Run(c *command) error {
-	dsn, err := c.secretInput(s.AdminDSN, "admin-dsn", "SUPABASE_DB_URL")
+	encrypt := !s.NoEncryption
+	p := cloudsync.SetupParams{Encrypt: &encrypt, Name: s.Name}
+	var err error
+	if s.Email != "" {
+		err = s.signIn(c, &p)
+	} else {
+		p.AdminDSN, err = c.secretInput(s.AdminDSN, "admin-dsn", "SUPABASE_DB_URL")
+	}
 	if err != nil {
 		return err
 	}
-	encrypt := !s.NoEncryption
-	return show(c, "sync.setup", cloudsync.SetupParams{AdminDSN: dsn, Encrypt: &encrypt, Name: s.Name}, func(r cloudsync.SetupResult) {
+	return show(c, "sync.setup", p, func(r cloudsync.SetupResult) {
 		c.say("Connected as device %d. Sensitive fields are encrypted: %s.", r.Site, yesNo(r.Encrypted))
 		c.say("Add another device with: helix sync invite")
 		c.sayRecovery(r.RecoveryCode)

@@ -26,6 +26,9 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	do(first, 6, "isn't connected", "", "status", "--check")
 	do(first, 2, "Don't give the connection string as an argument", "", "setup", "--admin-dsn", dsn)
 	do(first, 2, "not a connection string", "what?", "setup", "--admin-dsn", "-")
+	signIn := []string{"setup", "--email", "a@example.com", "--publishable-key", "sb_publishable_x", "--project-url"}
+	do(first, 2, "Enter the https address", "", append(signIn, "http://example.com")...)
+	do(first, 6, "Couldn't reach the hub", "", append(signIn, "http://127.0.0.1:1")...)
 	do(first, 0, "Connected as device", dsn, "setup", "--admin-dsn", "-", "--name", "desk")
 	do(first, 7, "already connected", dsn, "setup", "--admin-dsn", "-")
 	if r := helix(t, first, "", "memory", "add", "The spare key is with Nora."); r.code != 0 {

@@ -307,11 +307,18 @@ func (i *toolImportCmd) Run(c *command) error {
 
 type toolShareCmd struct {
 	toolRef
+	shareFlags
+}
+
+func (s *toolShareCmd) Run(c *command) error { return s.with(c, "tools.share", s.params()) }
+
+// shareFlags say who can open a share, and until when.
+type shareFlags struct {
 	Public  bool          `help:"Also list it in search."`
 	Expires time.Duration `help:"The link expires after this long."`
 }
 
-func (s *toolShareCmd) Run(c *command) error {
+func (s shareFlags) params() map[string]any {
 	p := map[string]any{"access": "link"}
 	if s.Public {
 		p["access"] = "public"
@@ -319,7 +326,7 @@ func (s *toolShareCmd) Run(c *command) error {
 	if s.Expires > 0 {
 		p["expiresAt"] = time.Now().Add(s.Expires).UTC()
 	}
-	return s.with(c, "tools.share", p)
+	return p
 }
 
 type toolSecretCmd struct {

@@ -181,6 +181,11 @@ func takeOver(ctx context.Context, c *pgx.Conn, id uuid.UUID, role string, opene
 			return "", err
 		}
 	}
+	return changePassword(ctx, c, role)
+}
+
+// changePassword sets a new password for the role of this connection and returns it.
+func changePassword(ctx context.Context, c *pgx.Conn, role string) (password string, err error) {
 	password = rand.Text()
 	verifier, err := scramVerifier(password)
 	if err != nil {

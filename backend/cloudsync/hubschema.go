@@ -17,7 +17,7 @@ import (
 var hubFiles embed.FS
 
 // HubTables generates hub/tables.sql from storage.Synced and the schema of db: the synced tables,
-// their row-level security, their feed triggers and their push functions.
+// their row-level security, their feed triggers and their functions of push and pull.
 func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	var tables []table
 	err := db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -32,7 +32,7 @@ func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
 	for _, t := range tables {
 		b.WriteString(t.hubSQL())
 	}
-	b.WriteString("\nselect sync.define_push(table_name) from app.synced;\n")
+	b.WriteString("\nselect sync.define_push(table_name), sync.define_pull(table_name) from app.synced;\n")
 	return []byte(b.String()), nil
 }
 
@@ -79,7 +79,7 @@ func (t table) hubSQL() string {
 	}
 	add("create or replace trigger record_insert after insert on %s referencing new table as new_rows for each statement execute function sync.record_insert();", name)
 	add("create or replace trigger record_update after update on %s referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();", name)
-	if t.Table == "custom_tools" {
+	if t.Table == "custom_tools" || t.Table == "composite_skills" {
 		add("create or replace trigger end_shares after update on %s referencing new table as new_rows for each statement execute function sync.end_shares();", name)
 	}
 	add("insert into app.synced (table_name, policy) values ('%s', '%s') on conflict (table_name) do update set policy = excluded.policy;", t.Table, t.Policy)

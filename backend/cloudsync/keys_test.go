@@ -3,6 +3,7 @@ package cloudsync
 import (
 	"bytes"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -230,5 +231,39 @@ func TestSealedKeyOpensOnlyForItsReceiver(t *testing.T) {
 		if _, err := open(); err == nil {
 			t.Errorf("%s: opened", name)
 		}
+	}
+}
+
+// The hub never changes append-only rows, so a rotation leaves them encrypted with the key they were
+// sent with, also those that were packaged and not sent yet. All devices can read them, those that join
+// later too.
+func TestAppendOnlyRowsStayReadableAfterARotation(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	a.fill(2, r)
+	settleAll(a, b)
+	a.fill(1, r) // not packaged yet
+	b.fill(1, r)
+	must[int](t)(b.packageChanges(b.ctx)) // packaged with the former key
+	must[RotateKeyResult](t)(a.RotateKey(a.ctx, struct{}{}))
+	a.fill(1, r)
+	settleAll(a, b)
+	c, d := newDevice(t), newDevice(t)
+	c.join(a)
+	code := must[RecoveryResult](t)(a.ExportRecovery(a.ctx, struct{}{})).Code
+	must[SetupResult](t)(d.Enroll(d.ctx, EnrollParams{Code: code}))
+	d.identify()
+	settleAll(c, d, a, b)
+	same(t, a, b, c, d)
+	for _, x := range []*device{a, b, c, d} {
+		x.noDeadLetters()
+	}
+	keys := map[string]int{}
+	for _, text := range must[[]string](t)(collectText(t.Context(), admin(t, dsn), `select content from public.conversation_turns`)) {
+		keys[text[:min(len(text), len("hx1.1."))]]++
+	}
+	if keys["hx1.1."] < 3 || keys["hx1.2."] < 2 || len(keys) != 2 {
+		t.Errorf("rows by key: %v", keys)
 	}
 }

@@ -40,16 +40,16 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 	head, missed := s.head, s.missed
 	s.missed = false
 	s.mu.Unlock()
-	l, err := s.local(ctx)
-	if err != nil || missed || l.hub == nil || l.hub.Paused {
-		return false, err
-	}
+	var l local
 	var after int64
 	var changed, whole bool
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		if l, err = readLocal(tx); err != nil {
+			return err
+		}
 		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0),
 			EXISTS (SELECT 1 FROM sync_batches) OR (SELECT count(*) FROM (SELECT 1 FROM change_log LIMIT ?1 + 1)) > ?1`, callRows).Scan(&after, &changed, &whole)
-	}); err != nil || after == 0 || whole {
+	}); err != nil || missed || l.hub == nil || l.hub.Paused || after == 0 || whole {
 		return false, err
 	}
 	for after < head {
@@ -68,15 +68,22 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 	if !changed {
 		return true, nil
 	}
-	if _, err := s.packageChanges(ctx); err != nil {
-		return false, err
-	}
-	if l, err = s.local(ctx); err != nil {
+	var batch []sent
+	if err := s.db.Write(ctx, func(tx *storage.Tx) (err error) { // one transaction, because each delays the change
+		if _, err = s.packageTx(tx); err != nil {
+			return err
+		}
+		if l, err = readLocal(tx); err != nil {
+			return err
+		}
+		batch, err = s.readBatch(tx)
+		return err
+	}); err != nil {
 		return false, err
 	}
 	for {
-		batch, err := s.nextBatch(ctx)
-		if err != nil || len(batch) == 0 {
+		var err error
+		if batch, err = s.withoutBlobs(batch); err != nil || len(batch) == 0 {
 			return err == nil && len(s.blobs.waiting) == 0, err
 		}
 		if len(batch) > callRows {
@@ -88,6 +95,9 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		}
 		stale := false
 		if err := s.acknowledge(ctx, batch, before, answers, r, &stale); err != nil || stale {
+			return false, err
+		}
+		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, err = s.readBatch(tx); return err }); err != nil {
 			return false, err
 		}
 	}

@@ -26,30 +26,32 @@ const (
 // packageChanges turns entries of change_log into versions in the outbox and returns how many it
 // made.
 func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		l, err := readLocal(tx)
-		if err != nil || l.hub == nil {
-			return err
-		}
-		if err := s.relayNote(tx); err != nil {
-			return err
-		}
-		changes, order, err := readPending(tx, packagedEntries)
-		if err != nil {
-			return err
-		}
-		for _, k := range order {
-			done, err := s.packageRow(tx, &l, k, changes[k])
-			if err != nil {
-				return fmt.Errorf("package %s %s: %w", k.table, k.id, err)
-			}
-			if done {
-				n++
-			}
-		}
-		return nil
-	})
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { n, err = s.packageTx(tx); return err })
 	return n, err
+}
+
+func (s *Service) packageTx(tx *storage.Tx) (n int, err error) {
+	l, err := readLocal(tx)
+	if err != nil || l.hub == nil {
+		return 0, err
+	}
+	if err := s.relayNote(tx); err != nil {
+		return 0, err
+	}
+	changes, order, err := readPending(tx, packagedEntries)
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range order {
+		done, err := s.packageRow(tx, &l, k, changes[k])
+		if err != nil {
+			return 0, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
+		}
+		if done {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
@@ -145,34 +147,36 @@ type pushTable struct {
 	Rows []pushRow `json:"rows"`
 }
 
-// nextBatch reads the oldest transactions from the outbox, parents before children.
+// nextBatch returns the oldest transactions of the outbox, without rows whose blobs must be sent first.
 func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		size := 0
-		full := errors.New("full")
-		err := tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox WHERE parked = 0 ORDER BY txn, dot LIMIT ?`, batchRows).Each(func(r storage.Row) error {
-			var x sent
-			var err error
-			if x.outboxRow, err = scanOutbox(r, &x.table, &x.id); err != nil {
-				return err
-			}
-			if size += len(x.payload); size > batchBytes && len(batch) > 0 {
-				return full
-			}
-			x.rank = slices.IndexFunc(s.tables, func(t table) bool { return t.Table == x.table })
-			batch = append(batch, x)
-			return nil
-		})
-		if errors.Is(err, full) {
-			return nil
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, err = s.readBatch(tx); return err }); err != nil {
+		return nil, err
+	}
+	return s.withoutBlobs(batch)
+}
+
+// readBatch reads the oldest transactions from the outbox, parents before children.
+func (s *Service) readBatch(tx *storage.Tx) (batch []sent, err error) {
+	size := 0
+	full := errors.New("full")
+	err = tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox WHERE parked = 0 ORDER BY txn, dot LIMIT ?`, batchRows).Each(func(r storage.Row) error {
+		var x sent
+		var err error
+		if x.outboxRow, err = scanOutbox(r, &x.table, &x.id); err != nil {
+			return err
 		}
-		return err
+		if size += len(x.payload); size > batchBytes && len(batch) > 0 {
+			return full
+		}
+		x.rank = slices.IndexFunc(s.tables, func(t table) bool { return t.Table == x.table })
+		batch = append(batch, x)
+		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, full) {
 		return nil, err
 	}
 	slices.SortStableFunc(batch, func(a, b sent) int { return a.rank - b.rank })
-	return s.withoutBlobs(batch)
+	return batch, nil
 }
 
 // answer is the hub's result for one row.

@@ -192,7 +192,10 @@ func (k *relaySocket) catchUp(ctx context.Context) bool {
 			return false
 		}
 		for _, f := range frames {
-			if !k.send(ctx, f, true) {
+			k.mu.Lock()
+			own := k.own[f.seq] // sent right after Hello
+			k.mu.Unlock()
+			if !own && !k.send(ctx, f, true) {
 				return false
 			}
 			k.mu.Lock()

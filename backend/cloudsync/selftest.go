@@ -225,7 +225,7 @@ func (x hubTable) rights() (map[string]string, bool) {
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
 	case "app.hub", "app.synced": // readable by every device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
-	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims", "tool_shares":
+	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims", "shares":
 		return nil, true
 	}
 	return nil, false

@@ -21,11 +21,15 @@ import (
 	"helix/backend/storage"
 )
 
-// SetupParams identify the database that becomes the hub.
+// SetupParams identify the hub: a database to set up, or a project where somebody has done that, with the
+// code that SignIn has sent.
 type SetupParams struct {
 	// AdminDSN is the connection string of a database user who may create roles. It is used once
 	// and never stored.
-	AdminDSN string `json:"adminDsn"`
+	AdminDSN string `json:"adminDsn,omitempty"`
+	// Project and Code connect the first device of a person who has no access to the database itself.
+	Project *Project `json:"project,omitempty"`
+	Code    string   `json:"code,omitempty"`
 	// Encrypt reports whether sensitive columns are encrypted before they leave the device; default
 	// true.
 	Encrypt *bool `json:"encrypt,omitempty"`
@@ -80,6 +84,9 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		if err := s.notEnrolled(ctx); err != nil {
 			return err
 		}
+		if p.Project != nil {
+			return s.setupSignedIn(ctx, p, &r)
+		}
 		c, err := adminConfig(p.AdminDSN)
 		if err != nil {
 			return err
@@ -101,19 +108,54 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		name := deviceName(p.Name)
 		var d registration
 		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `update app.hub set host = $1, port = $2, dbname = $3`, c.Host, int(c.Port), c.Database); err != nil {
+				return err
+			}
 			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null), (select hub_id from app.hub)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d, &d.HubID)
 		}); err != nil {
 			return hubError(c.Host, err)
 		}
-		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Private: p.Encrypt == nil || *p.Encrypt}
-		ring := keyRing{}
-		if h.Private {
-			ring[1] = newUserKey()
-		}
-		r.UserID, r.DeviceID, r.Site, r.Encrypted = d.UserID, d.DeviceID, d.Site, h.Private
-		return s.adopt(ctx, h, d, d.Password, ring, 1)
+		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel}
+		return s.adoptFirst(ctx, h, d, p, &r)
 	})
 	return r, err
+}
+
+// adoptFirst connects the first device of a person, which creates their key.
+func (s *Service) adoptFirst(ctx context.Context, h hubConfig, d registration, p SetupParams, r *SetupResult) error {
+	h.Private = p.Encrypt == nil || *p.Encrypt
+	ring := keyRing{}
+	if h.Private {
+		ring[1] = newUserKey()
+	}
+	r.UserID, r.DeviceID, r.Site, r.Encrypted = d.UserID, d.DeviceID, d.Site, h.Private
+	return s.adopt(ctx, h, d, d.Password, ring, 1)
+}
+
+// setupSignedIn connects this device as the first one of a person who has signed in to a project. It sets a
+// password that the project has not seen.
+func (s *Service) setupSignedIn(ctx context.Context, p SetupParams, r *SetupResult) error {
+	if err := p.Project.check(); err != nil {
+		return err
+	}
+	name := deviceName(p.Name)
+	h, d, err := p.Project.enroll(ctx, p.Code, map[string]any{"name": name, "platform": s.o.Platform, "pubkey": []byte(s.db.Device().PublicKey), "version": s.o.Version})
+	if err != nil {
+		return err
+	}
+	h.Name = name
+	c, err := h.connect(ctx, d.Password)
+	if err != nil {
+		return hubError(h.Host, err)
+	}
+	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
+	if err := checkPooler(ctx, c); err != nil {
+		return hubError(h.Host, err)
+	}
+	if d.Password, err = changePassword(ctx, c, d.Role); err != nil {
+		return hubError(h.Host, err)
+	}
+	return s.adoptFirst(ctx, h, d, p, r)
 }
 
 func (s *Service) notEnrolled(ctx context.Context) error {

@@ -171,16 +171,27 @@ func dropOutbox(tx *storage.Tx, k rowKey) error {
 }
 
 // baseOf returns the hub's version of a row from before the first local edit; nil if there is none.
+// Former versions of Helix left bases that are older than the row's last common version with the hub.
+// Such a base supplies only the values: a version derived from its metadata would be rejected as stale.
 func (t table) baseOf(tx *storage.Tx, id uuid.UUID) (*Version, error) {
 	var text string
-	err := tx.QueryRow(`SELECT row FROM sync_base WHERE tbl = ? AND row_id = ?`, t.Table, id).Scan(&text)
+	var meta []byte
+	err := tx.QueryRow(`SELECT row, (SELECT sync_meta FROM `+t.Table+` WHERE id = row_id) FROM sync_base WHERE tbl = ? AND row_id = ?`, t.Table, id).Scan(&text, &meta)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return t.decodeBase(tx, id, text)
+	v, err := t.decodeBase(tx, id, text)
+	if err != nil || meta == nil {
+		return v, err
+	}
+	common, err := decodeMeta(meta)
+	if err == nil && v.Meta.Vector.Compare(common.Vector) == Before {
+		v.Meta = common
+	}
+	return v, err
 }
 
 func setBase(tx *storage.Tx, k rowKey, text string) error {

@@ -59,6 +59,7 @@ type Options struct {
 	Audit     func(*storage.Tx, audit.Entry) error // nil: nothing is audited
 	Questions Questions                            // shows what runs wait for in Approvals; nil: only the runs show it
 	Limits    Limits
+	Hub       lifecycle.Hub    // stores shared skills; nil: skills are shared as files only
 	Writes    *storage.Group   // commits the journal; nil: a new one
 	Now       func() time.Time // nil: time.Now
 	Rand      func() float64   // 0 to 1, for the jitter of back-offs; nil: math/rand

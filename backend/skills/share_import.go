@@ -14,7 +14,7 @@ import (
 	"helix/backend/storage"
 )
 
-// Import imports a share file. The skill is disabled: enabling it accepts its permission preview. A
+// Import imports a share file, or the one that a link refers to. The skill is disabled: enabling it accepts its permission preview. A
 // definition that is not valid here, because a tool is missing, becomes a draft. A file with a
 // wrong checksum or signature is rejected.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
@@ -22,6 +22,16 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	choice, ok := conflictChoices[p.OnConflict]
 	if !ok {
 		return out, fault.Invalidf("onConflict is %q; it must be rename, newVersion or skip.", p.OnConflict)
+	}
+	if (len(p.File) == 0) == (p.URL == "") {
+		return out, fault.Invalidf("Provide file or url.")
+	}
+	if p.URL != "" {
+		file, err := s.sharedFile(ctx, p.URL)
+		if err != nil {
+			return out, err
+		}
+		p.File = file
 	}
 	f, err := readShare(p.File)
 	if err != nil {

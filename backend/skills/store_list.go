@@ -108,7 +108,7 @@ func (s *Service) summaries(ctx context.Context, rows []*row) ([]Meta, error) {
 
 // SearchPublic searches public skills, most used first. The query has no wildcards.
 func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (SearchPublicResult, error) {
-	out := SearchPublicResult{Skills: []Meta{}}
+	out := SearchPublicResult{Skills: []Meta{}, Shared: []Share{}}
 	if err := storage.CheckPage(&p.Limit, nil, 20, 100); err != nil {
 		return out, err
 	}
@@ -139,6 +139,8 @@ func (s *Service) SearchPublic(ctx context.Context, p SearchPublicParams) (Searc
 	if err != nil {
 		return out, err
 	}
-	out.Skills, err = s.summaries(ctx, rows)
-	return out, err
+	if out.Skills, err = s.summaries(ctx, rows); err != nil {
+		return out, err
+	}
+	return out, s.searchHub(ctx, p, &out)
 }

@@ -99,8 +99,10 @@ type SearchPublicParams struct {
 
 // SearchPublicResult contains the matches, most used first.
 type SearchPublicResult struct {
-	Skills []Meta `json:"skills"`
-	Total  int    `json:"total"`
+	Skills []Meta  `json:"skills"`
+	Total  int     `json:"total"`  // number of matching skills of this device
+	Shared []Share `json:"shared"` // what other people share on the hub, newest first
+	Hub    bool    `json:"hub"`    // false: no hub is connected
 }
 
 // DeleteResult contains the time of deletion. The skill can be restored for 30 days.
@@ -200,7 +202,8 @@ type ExportResult struct {
 
 // ImportParams imports a share file.
 type ImportParams struct {
-	File       json.RawMessage `json:"file"`
+	File       json.RawMessage `json:"file,omitempty"`
+	URL        string          `json:"url,omitempty"`        // a link to a shared skill, instead of a file
 	OnConflict string          `json:"onConflict,omitempty"` // if the name is taken: rename (default), newVersion or skip
 	DryRun     bool            `json:"dryRun,omitempty"`     // only report what would happen
 }

@@ -12,20 +12,6 @@ import (
 	"helix/backend/storage"
 )
 
-// Hub stores shared tools where other people's devices can open them. Its methods fail with
-// fault.Unavailable if the hub can't be reached.
-type Hub interface {
-	Connected(tx *storage.Tx) (bool, error)
-	// PutShare stores a share of a tool. Summary is what a search shows.
-	PutShare(ctx context.Context, id, tool uuid.UUID, public bool, expires *time.Time, summary, body []byte) error
-	// GetShare returns the body of a share, or fault.NotFound if it does not exist or has ended.
-	GetShare(ctx context.Context, id uuid.UUID) ([]byte, error)
-	// RevokeShare ends a share of the caller. Ending an unknown share is not an error.
-	RevokeShare(ctx context.Context, id uuid.UUID) error
-	// PublicShares returns a page of the summaries of other people's public shares.
-	PublicShares(ctx context.Context, query string, tags []string, limit, offset int) (summaries [][]byte, total int, err error)
-}
-
 // hub reports whether a hub is connected.
 func (s *Service) hub(ctx context.Context) (yes bool, err error) {
 	if s.o.Hub == nil {

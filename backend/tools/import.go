@@ -96,8 +96,8 @@ func (s *Service) readSource(ctx context.Context, p ImportParams) (list []candid
 	case p.ShareID != nil:
 		list, err := s.readShare(ctx, *p.ShareID, false)
 		return list, "share:" + p.ShareID.String(), OriginShare, err
-	case strings.HasPrefix(p.URL, shareScheme):
-		id, err := parseShareURL(p.URL)
+	case strings.HasPrefix(p.URL, "helix:"):
+		id, err := lifecycle.ParseShareURL(shareDomain, "tool", p.URL)
 		if err != nil {
 			return nil, "", "", err
 		}

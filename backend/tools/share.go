@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,16 +16,13 @@ import (
 )
 
 // Access is who can open a share.
-type Access string
+type Access = lifecycle.Access
 
 // The kinds of access.
 const (
-	AccessLink   Access = "link"   // anyone who has the link
-	AccessPublic Access = "public" // also listed in search
+	AccessLink   = lifecycle.AccessLink
+	AccessPublic = lifecycle.AccessPublic
 )
-
-// Enum lists the values for the generated client.
-func (Access) Enum() []string { return []string{"link", "public"} }
 
 // ShareParams shares one version of a tool.
 type ShareParams struct {
@@ -89,22 +85,11 @@ type ResolveShareResult struct {
 	Preview ImportResult `json:"preview"`
 }
 
-// shareScheme is the prefix of every link to a share. Only the id follows.
-const shareScheme = "helix://tools/shared/"
-
-var shareURL = regexp.MustCompile(`^helix://tools/shared/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
+// shareDomain is the domain in links to shared tools.
+const shareDomain = "tools"
 
 // noHub is the note in results that would need a hub.
 const noHub = "No hub is connected, so this link opens on this device only. To share the tool with someone else, export it as a file."
-
-// parseShareURL parses a link, without accepting any other path, query or fragment.
-func parseShareURL(text string) (uuid.UUID, error) {
-	m := shareURL.FindStringSubmatch(text)
-	if m == nil {
-		return uuid.Nil, fault.Invalidf("This isn't a link to a shared tool.")
-	}
-	return uuid.Parse(m[1])
-}
 
 // Share creates a link to one version of a tool. Later edits of the tool do not change the share.
 func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error) {
@@ -139,7 +124,7 @@ func (s *Service) Share(ctx context.Context, p ShareParams) (ShareResult, error)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, id, t.ID, t.owner, v.Version, v.hash, string(p.Access), p.ExpiresAt, tx.Now); err != nil {
 			return err
 		}
-		out = ShareResult{ShareID: id, URL: shareScheme + id.String(), Version: v.Version, Note: noHub}
+		out = ShareResult{ShareID: id, URL: lifecycle.ShareURL(shareDomain, id), Version: v.Version, Note: noHub}
 		if shared, err = s.sharedTool(tx, id); err != nil {
 			return err
 		}
@@ -201,7 +186,7 @@ func (s *Service) Shares(ctx context.Context, p SharesParams) (SharesResult, err
 				storage.TimePtr(&x.ExpiresAt), storage.TimePtr(&x.RevokedAt)); err != nil {
 				return err
 			}
-			x.URL, x.DefinitionHash, x.State = shareScheme+x.ShareID.String(), hashText([32]byte(hash)), "active"
+			x.URL, x.DefinitionHash, x.State = lifecycle.ShareURL(shareDomain, x.ShareID), hashText([32]byte(hash)), "active"
 			switch {
 			case x.RevokedAt != nil:
 				x.State = "revoked"
@@ -224,7 +209,7 @@ func (s *Service) ResolveShare(ctx context.Context, p ResolveShareParams) (Resol
 	case p.ShareID != nil:
 		out.ShareID = *p.ShareID
 	default:
-		id, err := parseShareURL(p.URL)
+		id, err := lifecycle.ParseShareURL(shareDomain, "tool", p.URL)
 		if err != nil {
 			return out, err
 		}

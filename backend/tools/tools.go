@@ -48,7 +48,7 @@ type Options struct {
 	// MaxTools is the maximum number of tools of a user; 0: 1,000.
 	MaxTools int
 	// Hub stores shared tools; nil: links open on this device only.
-	Hub Hub
+	Hub lifecycle.Hub
 	// HTTP changes the options of the HTTP client for fetches and imports, for tests.
 	HTTP func(*safehttp.Options)
 }

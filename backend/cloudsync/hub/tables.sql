@@ -115,6 +115,7 @@ grant select, insert on public.composite_skills to helix_device;
 grant update on public.composite_skills to helix_device;
 create or replace trigger record_insert after insert on public.composite_skills referencing new table as new_rows for each statement execute function sync.record_insert();
 create or replace trigger record_update after update on public.composite_skills referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
+create or replace trigger end_shares after update on public.composite_skills referencing new table as new_rows for each statement execute function sync.end_shares();
 insert into app.synced (table_name, policy) values ('composite_skills', 'merge') on conflict (table_name) do update set policy = excluded.policy;
 
 create table if not exists public.composite_skill_executions (id uuid not null, user_id uuid not null references app.hub_user, dot bigint not null, prev_dot bigint, hlc bigint not null, sync_meta bytea, hub_device_id uuid not null, schema_ver int not null, created_at timestamptz not null, updated_at timestamptz not null, deleted_at timestamptz, extra jsonb not null default '{}', primary key (user_id, id));
@@ -1207,4 +1208,4 @@ create or replace trigger record_insert after insert on public.voice_transcripts
 create or replace trigger record_update after update on public.voice_transcripts referencing old table as old_rows new table as new_rows for each statement execute function sync.record_update();
 insert into app.synced (table_name, policy) values ('voice_transcripts', 'merge') on conflict (table_name) do update set policy = excluded.policy;
 
-select sync.define_push(table_name) from app.synced;
+select sync.define_push(table_name), sync.define_pull(table_name) from app.synced;

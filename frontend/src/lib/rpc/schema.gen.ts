@@ -1843,6 +1843,13 @@ export interface CloudsyncProgress {
   etaMs: number;
 }
 
+/** Project identifies a Supabase project and the account of a person in it. */
+export interface CloudsyncProject {
+  url: string;
+  publishableKey: string;
+  email: string;
+}
+
 /** RecoveryResult holds a recovery code. It is not stored, so it can be shown only once. */
 export interface CloudsyncRecoveryResult {
   code: string;
@@ -1909,10 +1916,13 @@ export interface CloudsyncSelftestResult {
   checks: CloudsyncSelftestCheck[];
 }
 
-/** SetupParams identify the database that becomes the hub. */
+/** SetupParams identify the hub: a database to set up, or a project where somebody has done that, with the code that SignIn has sent. */
 export interface CloudsyncSetupParams {
   /** AdminDSN is the connection string of a database user who may create roles. It is used once and never stored. */
-  adminDsn: string;
+  adminDsn?: string;
+  /** Project and Code connect the first device of a person who has no access to the database itself. */
+  project?: CloudsyncProject;
+  code?: string;
   /** Encrypt reports whether sensitive columns are encrypted before they leave the device; default true. */
   encrypt?: boolean;
   /** Name is the name of this device that the others show; default the name of the computer. */
@@ -3351,6 +3361,9 @@ export interface GatewayUser {
   id: string;
   displayName: string;
 }
+
+/** Access is who can open a share. */
+export type LifecycleAccess = "link" | "public";
 
 /** BundleSignature is a signature in a shared file: Ed25519 over the canonical JSON of {helix:"tool/1", definitionHash, name, version, author, signedAt}. It is stored as received, with the name and version that it was made for. */
 export interface LifecycleBundleSignature {
@@ -7121,7 +7134,9 @@ export interface SkillsHistoryResult {
 
 /** ImportParams imports a share file. */
 export interface SkillsImportParams {
-  file: unknown;
+  file?: unknown;
+  /** a link to a shared skill, instead of a file */
+  url?: string;
   /** if the name is taken: rename (default), newVersion or skip */
   onConflict?: string;
   /** only report what would happen */
@@ -7369,7 +7384,48 @@ export interface SkillsSearchPublicParams {
 /** SearchPublicResult contains the matches, most used first. */
 export interface SkillsSearchPublicResult {
   skills: SkillsMeta[];
+  /** number of matching skills of this device */
   total: number;
+  /** what other people share on the hub, newest first */
+  shared: SkillsShare[];
+  /** false: no hub is connected */
+  hub: boolean;
+}
+
+/** Share is a skill that is shared through the hub. */
+export interface SkillsShare {
+  shareId: string;
+  /** absent for other people's shares */
+  skillId?: string;
+  /** helix://skills/shared/<id> */
+  url: string;
+  access: LifecycleAccess;
+  name: string;
+  description: string;
+  version: string;
+  tags: string[];
+  icon: string;
+  createdAt: string;
+  expiresAt?: string;
+}
+
+/** ShareParams identifies the skill to share, in its current version. */
+export interface SkillsShareParams {
+  skillId: string;
+  access: LifecycleAccess;
+  expiresAt?: string;
+}
+
+/** SharesParams selects the shares of one skill, or of all. */
+export interface SkillsSharesParams {
+  skillId?: string;
+}
+
+/** SharesResult lists shares that have not ended, newest first. */
+export interface SkillsSharesResult {
+  shares: SkillsShare[];
+  /** false: no hub is connected */
+  hub: boolean;
 }
 
 /** SkillParams identifies a skill. */
@@ -7473,6 +7529,11 @@ export interface SkillsTemplate {
 /** TemplatesResult lists the templates that Helix ships. */
 export interface SkillsTemplatesResult {
   templates: SkillsTemplate[];
+}
+
+/** UnshareParams identifies a share. */
+export interface SkillsUnshareParams {
+  shareId: string;
 }
 
 /** ValidateParams contains a definition in any of the accepted forms. */
@@ -8375,9 +8436,6 @@ export interface SynthesisTimeRange {
   end?: string;
 }
 
-/** Access is who can open a share. */
-export type ToolsAccess = "link" | "public";
-
 /** AuditEntry is the short form of an entry of the audit log. */
 export interface ToolsAuditEntry {
   timestamp: string;
@@ -8926,7 +8984,7 @@ export interface ToolsShare {
   shareId: string;
   toolId: string;
   url: string;
-  access: ToolsAccess;
+  access: LifecycleAccess;
   version: string;
   definitionHash: string;
   opens: number;
@@ -8940,7 +8998,7 @@ export interface ToolsShare {
 /** ShareParams shares one version of a tool. */
 export interface ToolsShareParams {
   toolId: string;
-  access: ToolsAccess;
+  access: LifecycleAccess;
   /** default: the current one; later edits do not change the share */
   version?: string;
   expiresAt?: string;
@@ -11071,7 +11129,7 @@ export interface Methods {
   "skills.get_wasm": { params: WasmtoolsGetWasmParams; result: WasmtoolsGetWasmResult };
   /** Lists runs, newest first. Dry runs are excluded. */
   "skills.history": { params: SkillsHistoryParams; result: SkillsHistoryResult };
-  /** Imports a share file. The skill is disabled: enabling it accepts its permission preview. A definition that is not valid here, because a tool is missing, becomes a draft. A file with a wrong checksum or signature is rejected. */
+  /** Imports a share file, or the one that a link refers to. The skill is disabled: enabling it accepts its permission preview. A definition that is not valid here, because a tool is missing, becomes a draft. A file with a wrong checksum or signature is rejected. */
   "skills.import": { params: SkillsImportParams; result: SkillsImportResult };
   /** Lists the user's skills, newest first. Definitions are omitted: steps is empty, see stepCount. */
   "skills.list_composite": { params: SkillsListParams; result: SkillsListResult };
@@ -11099,12 +11157,18 @@ export interface Methods {
   "skills.rollback": { params: SkillsRollbackParams; result: SkillsMeta };
   /** Searches public skills, most used first. The query has no wildcards. */
   "skills.search_public": { params: SkillsSearchPublicParams; result: SkillsSearchPublicResult };
+  /** Creates a link to the current version of a skill, with the tools that it calls. */
+  "skills.share": { params: SkillsShareParams; result: SkillsShare };
+  /** Lists the caller's shares, of one skill or of all. */
+  "skills.shares": { params: SkillsSharesParams; result: SkillsSharesResult };
   /** Signs the current definition of a WASM tool with this device's key, by which the user vouches for the module. It then runs in process until it changes. */
   "skills.sign_wasm": { params: WasmtoolsSkillID; result: LifecycleSignResult };
   /** Returns the status of a run, or lists the installed skills. */
   "skills.status": { params: SkillsStatusParams; result: SkillsStatusResult };
   /** Lists the skills that can be used as templates. They have no external dependencies. */
   "skills.templates": { params: Record<string, never>; result: SkillsTemplatesResult };
+  /** Ends a share immediately. If the hub can't be reached, nothing changes. */
+  "skills.unshare": { params: SkillsUnshareParams; result: Record<string, never> };
   /** Changes a skill. A change to the definition creates a version. Omitted fields outside the definition (name, description, tags, icon, isEnabled, visibility) are not changed. With steps the whole definition is replaced, without them it is not changed. */
   "skills.update_composite": { params: SkillsSaveParams; result: SkillsMeta };
   /** Changes a WASM tool of the caller. A change of the definition suspends the grants of the previous one and drops a signature that does not cover the new one; new bytes also increment the version. Active runs continue with the previous definition. */
@@ -11203,6 +11267,8 @@ export interface Methods {
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
   /** Turns a database into the hub of this person or updates its schema, verifies with the self-test that it keeps users apart, and connects this device. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
+  /** Sends a code to the person's e-mail address, with which Setup connects this device. */
+  "sync.sign_in": { params: CloudsyncProject; result: Record<string, never> };
   /** Reports how much the devices of this person exchanged with the hub each day. */
   "sync.statistics": { params: CloudsyncStatisticsParams; result: CloudsyncStatisticsResult };
   /** Reports the state of sync. It never contacts the hub. */
@@ -11944,9 +12010,12 @@ export const METHODS = [
   { name: "skills.restore_wasm", scope: "write", costly: false },
   { name: "skills.rollback", scope: "write", costly: false },
   { name: "skills.search_public", scope: "read", costly: false },
+  { name: "skills.share", scope: "write", costly: false },
+  { name: "skills.shares", scope: "read", costly: false },
   { name: "skills.sign_wasm", scope: "approve", costly: false },
   { name: "skills.status", scope: "read", costly: false },
   { name: "skills.templates", scope: "read", costly: false },
+  { name: "skills.unshare", scope: "write", costly: false },
   { name: "skills.update_composite", scope: "write", costly: false },
   { name: "skills.update_wasm", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "skills.upload_wasm", scope: "write", costly: false },
@@ -11996,6 +12065,7 @@ export const METHODS = [
   { name: "sync.rotate_key", scope: "admin", costly: false },
   { name: "sync.selftest", scope: "admin", costly: false, deadlineMs: 240000 },
   { name: "sync.setup", scope: "admin", costly: false, deadlineMs: 240000 },
+  { name: "sync.sign_in", scope: "admin", costly: false },
   { name: "sync.statistics", scope: "read", costly: false },
   { name: "sync.status", scope: "read", costly: false },
   { name: "sync.trash", scope: "read", costly: false, aliasOf: "trash.list" },
