@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"helix/backend/fault"
 	"helix/backend/testkit"
@@ -36,28 +37,37 @@ func members(t *testing.T, file string) (out []int) {
 	return out
 }
 
-func TestStopEndsChildrenThatIgnoreTerm(t *testing.T) {
+func TestEndOfAServerEndsChildrenThatIgnoreTerm(t *testing.T) {
 	t.Parallel()
-	e := setup(t)
-	file := filepath.Join(e.dir, "family")
-	e.add("family", "family:"+file)
-	if _, err := e.s.Start(e.ctx, NameParams{"family"}); err != nil {
-		t.Fatal(err)
-	}
-	pids := members(t, file)
-	if len(pids) != 3 {
-		t.Fatalf("%d processes", len(pids))
-	}
-	if _, err := e.s.Stop(e.ctx, NameParams{"family"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range pids {
-		if alive(pid) {
-			t.Errorf("process %d still runs", pid)
-		}
-	}
-	if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil || strings.TrimSpace(string(b)) != "[]" {
-		t.Errorf("the record: %s, %v", b, err)
+	for way, end := range map[string]func(e *env) error{
+		"stop": func(e *env) error { _, err := e.s.Stop(e.ctx, NameParams{"family"}); return err },
+		"quit": func(e *env) error { return e.s.Close() },
+		"idle": func(e *env) error { e.now = time.Now().Add(time.Hour); e.s.stopIdle(); return nil },
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			file := filepath.Join(e.dir, "family")
+			e.add("family", "family:"+file)
+			if _, err := e.s.Start(e.ctx, NameParams{"family"}); err != nil {
+				t.Fatal(err)
+			}
+			pids := members(t, file)
+			if len(pids) != 3 {
+				t.Fatalf("%d processes", len(pids))
+			}
+			if err := end(e); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range pids {
+				if alive(pid) {
+					t.Errorf("process %d still runs", pid)
+				}
+			}
+			if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil || strings.TrimSpace(string(b)) != "[]" {
+				t.Errorf("the record: %s, %v", b, err)
+			}
+		})
 	}
 }
 
