@@ -42,7 +42,8 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 
 # Servers that tests connect to.
 TEST_SERVERS := build/mcp/node_modules/.package-lock.json build/telegram/node_modules/.package-lock.json
-$(TEST_SERVERS): build/%/node_modules/.package-lock.json: build/%/package-lock.json
+CONFORMANCE  := build/mcp-conformance/node_modules/.package-lock.json
+$(TEST_SERVERS) $(CONFORMANCE): build/%/node_modules/.package-lock.json: build/%/package-lock.json
 	cd build/$* && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
@@ -267,6 +268,10 @@ test-engine: $(LLAMA)/package.json ## A real language model engine with random w
 test-container: $(ENGINES) ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m -run 'InAContainer' ./backend
+
+.PHONY: test-mcp-conformance
+test-mcp-conformance: $(HELIX) $(CONFORMANCE) ## The conformance suite of the Model Context Protocol against our client and our server (about two minutes)
+	HELIX_BIN=$(CURDIR)/$(HELIX) $(NICE) $(GO) test -tags conformance -count=1 -timeout 30m -v -run '^Test(Client|Server)Conformance$$' ./backend/mcp
 
 .PHONY: fuzz
 fuzz: $(ENGINES) ## Each fuzz target for FUZZTIME (default 30s)

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"helix/backend"
 	"helix/backend/fault"
 	"helix/backend/mcp"
 )
@@ -106,7 +107,7 @@ type mcpServeCmd struct{}
 func (m *mcpServeCmd) Run(c *command) error {
 	ctx := c.ctx
 	c.Timeout = max(c.Timeout, 11*time.Minute) // a call may report progress for 10 minutes
-	server := mcp.NewServer("")
+	server := mcp.NewServer(backend.Version)
 	var list mcp.ExposedResult
 	if _, err := c.call("mcp.exposed", struct{}{}, &list); err != nil {
 		return err

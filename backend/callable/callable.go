@@ -231,13 +231,18 @@ func NotFound(ref Ref) error {
 
 // CheckInput returns an error for an input that does not match the schema of i.
 func CheckInput(ctx context.Context, i Info, input json.RawMessage) error {
+	return CheckInputWith(ctx, schema.CheckJSON, i, input)
+}
+
+// CheckInputWith is CheckInput with another way to check a text, such as that of a schema.Cache.
+func CheckInputWith(ctx context.Context, check func(ctx context.Context, raw, value json.RawMessage) ([]Problem, error), i Info, input json.RawMessage) error {
 	if len(i.Input) == 0 || string(i.Input) == "null" {
 		return nil
 	}
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	list, err := schema.CheckJSON(ctx, i.Input, input)
+	list, err := check(ctx, i.Input, input)
 	if err != nil || len(list) == 0 {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"helix/backend/fault"
 	"helix/backend/otlp"
 	"helix/backend/permission"
-	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -60,6 +59,7 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	if err := s.syncApprovals(ctx); err != nil {
 		return out, err
 	}
+	lists := s.lists.Load() // before the definition is read
 	row, tool, err := s.find(ctx, ref)
 	if err != nil {
 		return out, err
@@ -72,7 +72,7 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	if len(q.Input) == 0 {
 		q.Input = json.RawMessage("{}")
 	}
-	if err := callable.CheckInput(ctx, info, q.Input); err != nil {
+	if err := callable.CheckInputWith(ctx, s.schemas.CheckJSON, info, q.Input); err != nil {
 		return out, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -92,7 +92,7 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	defer stop()
 
 	began := time.Now()
-	err = s.perform(held, l, &row, &tool, &q, &out)
+	err = s.perform(held, l, &row, &tool, &q, lists, &out)
 	out.took = time.Since(began)
 	if err != nil && !out.sent { // the start of the server may have shown another definition
 		if changed := s.unchanged(ctx, &row, &tool); changed != nil {
@@ -108,8 +108,9 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 }
 
 // perform calls the server. While it runs the definition is the one that was checked: the list is read
-// again first if the server announced a change.
-func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *toolRow, q *callable.Request, out *outcome) error {
+// again first if the server announced a change. lists is how often lists had been stored when the
+// definition was read.
+func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *toolRow, q *callable.Request, lists int64, out *outcome) error {
 	limit := duration.Of(row.TimeoutMs, time.Millisecond)
 	if q.Timeout > 0 {
 		limit = min(limit, q.Timeout)
@@ -144,8 +145,10 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	}
 	ctx = context.WithValue(ctx, callKey{}, call)
 	err := l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) (err error) {
-		if err := s.unchanged(ctx, row, tool); err != nil { // each start lists the tools
-			return err
+		if s.lists.Load() != lists { // each start lists the tools
+			if err := s.unchanged(ctx, row, tool); err != nil {
+				return err
+			}
 		}
 		out.sent = true
 		out.result, err = session.CallTool(ctx, params)
@@ -320,7 +323,7 @@ func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *
 			status = callCancelled
 		}
 	}
-	arguments := s.o.Scrub(ctx, string(redacted(tool.definition().Input, q.Input)))
+	arguments := s.o.Scrub(ctx, string(s.redacted(tool.definition().Input, q.Input)))
 	var blob any
 	output := string(out.output)
 	if len(output) <= maxRowOutput {
@@ -347,11 +350,11 @@ func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *
 }
 
 // redacted returns arguments without the values that the schema marks as secret.
-func redacted(input, arguments json.RawMessage) json.RawMessage {
+func (s *Service) redacted(input, arguments json.RawMessage) json.RawMessage {
 	if len(input) == 0 {
 		return arguments
 	}
-	c, err := schema.Compile(input)
+	c, err := s.schemas.Compile(input)
 	if err != nil || !c.HasSecrets() {
 		return arguments
 	}

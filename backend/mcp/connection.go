@@ -183,10 +183,9 @@ func (c *connection) translate(name string, err error) error {
 		return fault.New(fault.Timeout, "%s did not answer in time.", name).WithCause(err)
 	case errors.Is(err, context.Canceled):
 		return fault.New(fault.Canceled, "The call was canceled.").WithCause(err)
+	case c.proc != nil && c.proc.broken() != nil:
+		return fault.Internalf(err, "%s broke the protocol: %s.", name, c.proc.broken().Error())
 	case closed(err) && c.proc != nil:
-		if broken := c.proc.broken(); broken != nil {
-			return fault.Internalf(err, "%s broke the protocol: %s.", name, broken.Error())
-		}
 		waitFor(c.proc.exited, endGrace)
 		return fault.Unavailablef("%s ended during the call: %s", name, c.proc.how()).WithCause(err)
 	}

@@ -10,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"helix/backend/fault"
-	"helix/backend/schema"
 )
 
 // Limits of results.
@@ -97,7 +96,7 @@ func (s *Service) readResult(ctx context.Context, row *serverRow, tool *toolRow,
 		if out.result.StructuredContent == nil {
 			return fault.New(fault.Internal, "%s returned no structured content, which its output schema promises.", toolID(row.Name, tool.name)).WithCause(errOutput)
 		}
-		found, err := schema.CheckJSON(ctx, d.Output, b)
+		found, err := s.schemas.CheckJSON(ctx, d.Output, b)
 		if err != nil {
 			return err
 		}

@@ -52,8 +52,9 @@ type described struct {
 	problem string // why it cannot be used; "": it can
 }
 
-// describe checks the definition of a tool. Only a name that cannot be stored is an error.
-func describe(server string, t *sdk.Tool) (described, error) {
+// describe checks the definition of a tool. Only a name that cannot be stored is an error. checked has the
+// problems of definitions by hash: schemas are compiled only for those that it doesn't have.
+func describe(server string, t *sdk.Tool, checked map[[32]byte]string) (described, error) {
 	d := described{toolDocument: toolDocument{Name: t.Name, Title: t.Title, Description: t.Description}}
 	if t.Name == "" || len(t.Name) > maxToolBytes {
 		return d, fault.Invalidf("a tool without a usable name")
@@ -92,7 +93,10 @@ func describe(server string, t *sdk.Tool) (described, error) {
 	}
 	d.tokens = (len(functionName(server, d.Name)) + len(d.Description) + len(d.Input) + 3) / 4
 	if d.problem == "" {
-		d.problem = problemOf(server, &d)
+		var known bool
+		if d.problem, known = checked[d.hash]; !known {
+			d.problem = problemOf(server, &d)
+		}
 	}
 	return d, nil
 }

@@ -49,7 +49,8 @@ type link struct {
 	log   *serverLog
 	slots chan struct{} // one for each call in progress
 
-	refreshing sync.Mutex // held while the tools are listed
+	refreshing sync.Mutex          // held while the tools are listed
+	checked    map[[32]byte]string // problems of the listed definitions by hash; guarded by refreshing
 
 	mu        sync.Mutex
 	state     string

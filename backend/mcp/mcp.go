@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/oauth"
 	"helix/backend/permission"
+	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -69,6 +71,9 @@ type Service struct {
 	spawning sync.Mutex // guards closed, and work against goroutines after it
 	closed   bool
 	work     sync.WaitGroup
+
+	schemas schema.Cache // of the tools that are called
+	lists   atomic.Int64 // how often a list of tools was stored
 
 	mu      sync.Mutex
 	links   map[uuid.UUID]*link           // by server id

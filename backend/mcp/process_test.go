@@ -3,15 +3,21 @@
 package mcp
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"helix/backend/fault"
+	"helix/backend/testkit"
 )
 
 // members returns the processes of a family.
@@ -31,28 +37,37 @@ func members(t *testing.T, file string) (out []int) {
 	return out
 }
 
-func TestStopEndsChildrenThatIgnoreTerm(t *testing.T) {
+func TestEndOfAServerEndsChildrenThatIgnoreTerm(t *testing.T) {
 	t.Parallel()
-	e := setup(t)
-	file := filepath.Join(e.dir, "family")
-	e.add("family", "family:"+file)
-	if _, err := e.s.Start(e.ctx, NameParams{"family"}); err != nil {
-		t.Fatal(err)
-	}
-	pids := members(t, file)
-	if len(pids) != 3 {
-		t.Fatalf("%d processes", len(pids))
-	}
-	if _, err := e.s.Stop(e.ctx, NameParams{"family"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range pids {
-		if alive(pid) {
-			t.Errorf("process %d still runs", pid)
-		}
-	}
-	if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil || strings.TrimSpace(string(b)) != "[]" {
-		t.Errorf("the record: %s, %v", b, err)
+	for way, end := range map[string]func(e *env) error{
+		"stop": func(e *env) error { _, err := e.s.Stop(e.ctx, NameParams{"family"}); return err },
+		"quit": func(e *env) error { return e.s.Close() },
+		"idle": func(e *env) error { e.now = time.Now().Add(time.Hour); e.s.stopIdle(); return nil },
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			file := filepath.Join(e.dir, "family")
+			e.add("family", "family:"+file)
+			if _, err := e.s.Start(e.ctx, NameParams{"family"}); err != nil {
+				t.Fatal(err)
+			}
+			pids := members(t, file)
+			if len(pids) != 3 {
+				t.Fatalf("%d processes", len(pids))
+			}
+			if err := end(e); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range pids {
+				if alive(pid) {
+					t.Errorf("process %d still runs", pid)
+				}
+			}
+			if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil || strings.TrimSpace(string(b)) != "[]" {
+				t.Errorf("the record: %s, %v", b, err)
+			}
+		})
 	}
 }
 
@@ -124,16 +139,64 @@ func TestNextStartEndsWhatACrashLeft(t *testing.T) {
 	_ = foreign.Wait() // it was killed
 }
 
-// leakCheck makes this program count what many starts and stops leave.
-const leakCheck = "TEST_MCP_LEAKS"
+// crashing makes this program a Helix that has started a server and waits to be killed. Its value is
+// the server's file for the ids of its processes.
+const crashing = "TEST_MCP_CRASHING"
+
+func TestKilledHelixLeavesNoServer(t *testing.T) {
+	if file := os.Getenv(crashing); file != "" {
+		e := setup(t, func(o *Options) { o.StateDir = filepath.Dir(file) })
+		e.add("family", "family:"+file)
+		if _, err := e.s.Start(e.ctx, NameParams{"family"}); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("started")
+		block()
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "family")
+	helix := exec.Command(os.Args[0], "-test.run=^TestKilledHelixLeavesNoServer$")
+	helix.Env = append(os.Environ(), crashing+"="+file, "TMPDIR="+dir)
+	out, err := helix.StdoutPipe()
+	if err == nil {
+		err = helix.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if line != "started\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	pids := members(t, file)
+	if len(pids) != 3 || !alive(pids[0]) {
+		t.Fatalf("processes %d", pids)
+	}
+	if err := helix.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = helix.Wait() // it was killed
+	testkit.Eventually(t, "the end of the server with Helix", func() bool { return alive(pids[0]) }, func(runs bool) bool { return !runs })
+	left := &leftovers{file: filepath.Join(dir, "mcp-processes.json"), log: discard}
+	if n := left.end(); n != 1 { // as the next start does
+		t.Errorf("ended %d groups", n)
+	}
+	testkit.Eventually(t, "the end of what the server started", func() (still []int) {
+		for _, pid := range pids {
+			if alive(pid) {
+				still = append(still, pid)
+			}
+		}
+		return still
+	}, func(still []int) bool { return len(still) == 0 })
+	if n := left.end(); n != 0 {
+		t.Errorf("ended %d groups again", n)
+	}
+}
 
 func TestStartsAndStopsLeaveNothing(t *testing.T) {
-	if os.Getenv(leakCheck) == "" { // counted in a process of its own
-		cmd := exec.Command(os.Args[0], "-test.run=^TestStartsAndStopsLeaveNothing$", "-test.count=1", "-test.timeout=60m")
-		cmd.Env = append(os.Environ(), leakCheck+"=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if !testkit.Alone(t) {
 		return
 	}
 	e := setup(t)
@@ -146,25 +209,61 @@ func TestStartsAndStopsLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 3 { // what is opened once
-		cycle()
-	}
-	files := openFiles(t)
 	n := 20
 	if os.Getenv("HELIX_LONG") != "" {
 		n = 1000
 	}
+	for range 10 { // what is opened once, such as the connections of the database
+		cycle()
+	}
+	files, goroutines := openFiles(t), runtime.NumGoroutine()
 	for range n {
 		cycle()
 	}
-	if now := openFiles(t); now > files+n/2 { // the database may open more connections
+	const few = 6 // the database may open more connections, whose number doesn't grow with the cycles
+	if now := openFiles(t); now > files+few {
 		t.Errorf("%d files are open, %d before", now, files)
 	}
-	children, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
-	if err == nil && len(strings.Fields(string(children))) > 0 {
-		t.Errorf("children are left: %s", children)
+	testkit.Eventually(t, "the end of the goroutines", runtime.NumGoroutine, func(now int) bool { return now <= goroutines+few })
+	threads, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(threads) == 0 {
+		t.Fatal(threads, err)
 	}
-} // goleak looks for goroutines
+	for _, thread := range threads {
+		if children, err := os.ReadFile(thread); err == nil && len(children) > 0 { // a thread may have ended
+			t.Errorf("children are left: %s", children)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil || strings.TrimSpace(string(b)) != "[]" {
+		t.Errorf("the record: %s, %v", b, err)
+	}
+} // TestMain looks for goroutines that are left
+
+func TestManyTogglesLeaveTheLastState(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.add("files", "plain")
+	var all sync.WaitGroup
+	for i := range 100 { // starts and stops cross each other
+		all.Go(func() {
+			if i%2 == 0 {
+				_, _ = e.s.Start(e.ctx, NameParams{"files"}) // a stop may cancel it
+			} else if _, err := e.s.Stop(e.ctx, NameParams{"files"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := e.s.Stop(e.ctx, NameParams{"files"}); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(e.dir, "mcp-processes.json")); err != nil && !os.IsNotExist(err) || err == nil && strings.TrimSpace(string(b)) != "[]" {
+		t.Errorf("processes are left: %s, %v", b, err)
+	}
+	if _, err := e.s.Start(e.ctx, NameParams{"files"}); err != nil {
+		t.Errorf("it no longer starts: %v", err)
+	}
+}
 
 func openFiles(t *testing.T) int {
 	t.Helper()

@@ -54,8 +54,12 @@ func serve(kind string) {
 	case "child":
 		block()
 	}
-	if kind == "version" {
+	switch kind {
+	case "version":
 		speakVersion(arg)
+		return
+	case "hostile":
+		speakHostile(arg)
 		return
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1.2.3"}, nil)

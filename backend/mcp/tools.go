@@ -22,7 +22,7 @@ func (l *link) list(ctx context.Context, c *connection) error {
 	l.mu.Lock()
 	l.stale = false
 	l.mu.Unlock()
-	found, more, err := readTools(ctx, l.name, c)
+	found, more, err := readTools(ctx, l.name, c, l.checked)
 	if err != nil {
 		l.mu.Lock()
 		l.stale = true
@@ -32,9 +32,14 @@ func (l *link) list(ctx context.Context, c *connection) error {
 	if more {
 		l.log.add("rpc", "The server has more than 1000 tools. Only the first 1000 are used.")
 	}
+	l.checked = make(map[[32]byte]string, len(found))
+	for _, d := range found {
+		l.checked[d.hash] = d.problem
+	}
 	if err := l.s.storeTools(context.WithoutCancel(ctx), l, found); err != nil {
 		return err
 	}
+	l.s.lists.Add(1)
 	l.mu.Lock()
 	l.listedAt = l.s.o.Now()
 	l.mu.Unlock()
@@ -69,7 +74,7 @@ func (l *link) ensureFresh(ctx context.Context) error {
 }
 
 // readTools reads all pages of the list.
-func readTools(ctx context.Context, server string, c *connection) (out []described, more bool, err error) {
+func readTools(ctx context.Context, server string, c *connection, checked map[[32]byte]string) (out []described, more bool, err error) {
 	if caps := c.session.InitializeResult(); caps != nil && (caps.Capabilities == nil || caps.Capabilities.Tools == nil) {
 		return nil, false, nil
 	}
@@ -83,7 +88,7 @@ func readTools(ctx context.Context, server string, c *connection) (out []describ
 			if len(out) >= maxTools {
 				return out, true, nil
 			}
-			d, err := describe(server, t)
+			d, err := describe(server, t, checked)
 			if err != nil || seen[d.Name] {
 				continue // it cannot be addressed
 			}
@@ -135,6 +140,9 @@ func (s *Service) storeTools(ctx context.Context, l *link, found []described) er
 				return err
 			}
 		}
+		if _, err := tx.Exec(`UPDATE mcp_tools SET last_seen = ? WHERE server_id = ? AND state <> 'removed'`, tx.Now, l.id); err != nil {
+			return err
+		}
 		_, err = tx.Exec(`UPDATE mcp_servers SET listed_at = ? WHERE id = ?`, tx.Now, l.id)
 		return err
 	})
@@ -173,8 +181,7 @@ func (s *Service) storeTool(tx *storage.Tx, row *serverRow, was *toolRow, d *des
 		tier = was.permissionTier()
 	}
 	if was.hash == d.hash && was.state == state && was.tier == tier.String() && was.problem == d.problem {
-		_, err := tx.Exec(`UPDATE mcp_tools SET last_seen = ? WHERE id = ?`, tx.Now, was.id)
-		return err
+		return nil // storeTools stores that it was seen
 	}
 	if was.state == ToolRemoved && was.hash == d.hash {
 		e.Added = append(e.Added, d.Name)

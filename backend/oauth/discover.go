@@ -54,7 +54,7 @@ func (s *Service) Discover(ctx context.Context, resource string, c Challenge) (S
 			out.Scopes = meta.ScopesSupported
 		}
 	}
-	server, err := s.server(ctx, issuer, local)
+	server, err := s.server(ctx, issuer, local, meta == nil)
 	if err != nil {
 		return Server{}, err
 	}
@@ -106,8 +106,9 @@ func covers(resource string, u *url.URL) bool {
 	return above == strings.TrimRight(u.EscapedPath(), "/") || strings.HasPrefix(u.EscapedPath(), above+"/")
 }
 
-// server returns the metadata of an authorization server, or nil if it has none.
-func (s *Service) server(ctx context.Context, issuer string, local bool) (*oauthex.AuthServerMeta, error) {
+// server returns the metadata of an authorization server, or nil if it has none. With anyPath its issuer
+// may have another path: the first version of the protocol looked for it at the root of the host only.
+func (s *Service) server(ctx context.Context, issuer string, local, anyPath bool) (*oauthex.AuthServerMeta, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fault.Deniedf("The address of the authorization server (%s) isn't valid.", shown(issuer))
@@ -124,7 +125,7 @@ func (s *Service) server(ctx context.Context, issuer string, local bool) (*oauth
 			continue
 		}
 		switch {
-		case strings.TrimRight(meta.Issuer, "/") != strings.TrimRight(issuer, "/"):
+		case strings.TrimRight(meta.Issuer, "/") != strings.TrimRight(issuer, "/") && !(anyPath && sameOrigin(meta.Issuer, u)):
 			return nil, fault.Deniedf("%s says that it is another server (%s).", u.Host, shown(meta.Issuer))
 		case !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
 			return nil, fault.Deniedf("%s doesn't support PKCE, without which a sign-in isn't safe.", u.Host)
@@ -132,4 +133,10 @@ func (s *Service) server(ctx context.Context, issuer string, local bool) (*oauth
 		return &meta, nil
 	}
 	return nil, nil
+}
+
+// sameOrigin reports whether an address has the scheme and host of u.
+func sameOrigin(address string, u *url.URL) bool {
+	a, err := url.Parse(address)
+	return err == nil && a.Scheme == u.Scheme && strings.EqualFold(a.Host, u.Host)
 }

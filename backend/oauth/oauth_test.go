@@ -106,6 +106,7 @@ func TestWrongAnswersEndASignIn(t *testing.T) {
 		"redirect":         {oauthtest.Faults{Redirect: "https://evil.example/token"}, fault.Denied, "another host"},
 		"other resource":   {oauthtest.Faults{OtherResource: true}, fault.Denied, "another resource"},
 		"other server":     {oauthtest.Faults{Issuer: "https://evil.example"}, fault.Denied, "another server"},
+		"other old server": {oauthtest.Faults{NoResource: true, Issuer: "https://evil.example"}, fault.Denied, "another server"},
 		"no PKCE":          {oauthtest.Faults{NoPKCE: true}, fault.Denied, "PKCE"},
 		"no registration":  {oauthtest.Faults{NoRegistration: true}, fault.Invalid, "client ID"},
 		"refused redirect": {oauthtest.Faults{Redirect: "http://169.254.169.254/latest"}, fault.Denied, "another host"},
@@ -135,6 +136,20 @@ func TestServerWithoutMetadataHasFixedAddresses(t *testing.T) {
 	x.as.Set(oauthtest.Faults{NoMetadata: true})
 	if token := x.signIn(t); !x.as.Valid(token) {
 		t.Errorf("token %q", token)
+	}
+}
+
+// The first version of the protocol had no metadata of resources, and servers named an issuer with a path
+// in the metadata at the root of their host.
+func TestOldServerMayHaveAnIssuerWithAPath(t *testing.T) {
+	x := start(t)
+	x.as.Set(oauthtest.Faults{NoResource: true, Issuer: x.as.URL + "/oauth", Iss: x.as.URL + "/oauth"})
+	if token := x.signIn(t); !x.as.Valid(token) {
+		t.Errorf("token %q", token)
+	}
+	x.as.Set(oauthtest.Faults{Issuer: x.as.URL + "/oauth"})
+	if _, err := x.begin(t, ""); !fault.Is(err, fault.Denied) {
+		t.Errorf("an issuer that the resource doesn't name: %v", err)
 	}
 }
 

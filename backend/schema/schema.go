@@ -171,6 +171,11 @@ func CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, erro
 	if err != nil {
 		return nil, err
 	}
+	return s.CheckJSON(ctx, value)
+}
+
+// CheckJSON checks a JSON text. It returns the mismatches; an error is about the text or the work.
+func (s *Schema) CheckJSON(ctx context.Context, value json.RawMessage) ([]Finding, error) {
 	v, size, err := jcs.DecodeSized(value, maxValueDepth, 0)
 	if err != nil {
 		return nil, fault.Invalidf("The value can't be used: %s.", text(err))
@@ -234,6 +239,15 @@ func (c *Cache) Compile(raw []byte) (*Schema, error) {
 		}
 	}
 	return found.schema, found.err
+}
+
+// CheckJSON is CheckJSON with the cache.
+func (c *Cache) CheckJSON(ctx context.Context, raw, value json.RawMessage) ([]Finding, error) {
+	s, err := c.Compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	return s.CheckJSON(ctx, value)
 }
 
 func (c *Cache) put(key string, v cached) {

@@ -18,6 +18,7 @@ import (
 // Faults are wrong or unusual answers.
 type Faults struct {
 	NoMetadata     bool   // neither of the resource nor of the server
+	NoResource     bool   // only metadata of the server, as in the first version of the protocol
 	Issuer         string // in the metadata, instead of the own
 	OtherResource  bool   // the metadata of the resource is for another one
 	NoPKCE         bool   // the metadata has no code_challenge_methods_supported
@@ -123,7 +124,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 
 func (s *Server) resource(w http.ResponseWriter, r *http.Request) {
 	defer s.lock()()
-	if s.faults.NoMetadata {
+	if s.faults.NoMetadata || s.faults.NoResource {
 		http.NotFound(w, r)
 		return
 	}
