@@ -64,7 +64,7 @@ func scanCommand(row storage.Row) (c command, err error) {
 		c.Problem = fault.As(err).Message // of another version of Helix
 		return c, nil
 	}
-	c.Slots = c.phrase.slots()
+	c.Slots = c.phrase.slots
 	return c, nil
 }
 
@@ -74,6 +74,28 @@ func allCommands(tx *storage.Tx) (out []command, err error) {
 		c, err := scanCommand(row)
 		out = append(out, c)
 		return err
+	})
+	return out, err
+}
+
+// triggers reads what matching needs of the caller's enabled commands. Parsing phrases is most of the
+// work, so they are cached by their text.
+func (s *Service) triggers(tx *storage.Tx) (out []command, err error) {
+	err = tx.Select(`SELECT id, trigger_phrase, trigger_confidence FROM voice_commands WHERE user_id = ? AND deleted_at IS NULL AND enabled`, identity.UserID(tx.Context())).Each(func(row storage.Row) error {
+		c := command{Command: Command{Enabled: true}}
+		if err := row.Scan(&c.ID, &c.TriggerPhrase, &c.TriggerConfidence); err != nil {
+			return err
+		}
+		var ok bool
+		if c.phrase, ok = s.phrases.Get(c.TriggerPhrase); !ok {
+			if c.phrase, err = parsePhrase(c.TriggerPhrase); err != nil {
+				return nil // of another version of Helix; lists show the problem
+			}
+			s.phrases.Put(c.TriggerPhrase, c.phrase)
+		}
+		c.Slots = c.phrase.slots
+		out = append(out, c)
+		return nil
 	})
 	return out, err
 }
@@ -268,7 +290,7 @@ func (s *Service) checkCommand(c *command) (err error) {
 	if c.phrase, err = parsePhrase(c.TriggerPhrase); err != nil {
 		return err
 	}
-	c.Slots = c.phrase.slots()
+	c.Slots = c.phrase.slots
 	if t := c.TriggerConfidence; math.IsNaN(t) || t < leastAccept || t > 1 {
 		return fault.InvalidField("triggerConfidence", fault.CodeRange, "triggerConfidence must be %g to 1.", leastAccept)
 	}

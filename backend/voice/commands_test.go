@@ -61,7 +61,7 @@ func corpusCommands(t *testing.T) (list []command) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, command{Command: Command{ID: uuid.New(), Name: fmt.Sprint(i), TriggerPhrase: c.phrase, TriggerConfidence: 0.8, Enabled: true, Slots: p.slots(), RiskTier: RiskLow}, phrase: p})
+		list = append(list, command{Command: Command{ID: uuid.New(), Name: fmt.Sprint(i), TriggerPhrase: c.phrase, TriggerConfidence: 0.8, Enabled: true, Slots: p.slots, RiskTier: RiskLow}, phrase: p})
 	}
 	return list
 }
@@ -498,7 +498,7 @@ func BenchmarkCommandMatch(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		list = append(list, command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots()}, phrase: p})
+		list = append(list, command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots}, phrase: p})
 	}
 	for b.Loop() {
 		findMatches(list, "please remind me to call my brother about the old bicycle", time.Now())
@@ -514,7 +514,7 @@ func FuzzCommandGrammar(f *testing.F) {
 		if err != nil || len(text) > 500 {
 			return
 		}
-		c := command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots()}, phrase: p}
+		c := command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots}, phrase: p}
 		hits, near := findMatches([]command{c}, text, time.Now())
 		for _, m := range append(hits, near...) {
 			if m.score < 0 || m.score > 1 {
