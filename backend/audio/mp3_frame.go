@@ -338,7 +338,6 @@ func (d *layer3) intensity(h mp3Header, n int) {
 		for j := starts[i]; j < starts[i+1]; j++ {
 			x[j], y[j] = x[j]*float32(left), x[j]*float32(right)
 		}
-		r.lines = max(r.lines, min(l.lines, starts[i+1]))
 	}
 	if h.middle {
 		for i := range r.bands {
@@ -351,6 +350,8 @@ func (d *layer3) intensity(h mp3Header, n int) {
 			}
 		}
 	}
+	l.lines = max(l.lines, r.lines)
+	r.lines = l.lines
 }
 
 // toLeftRight converts lines of the middle and the side.

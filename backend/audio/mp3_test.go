@@ -118,3 +118,44 @@ func TestCodesOfMP3AreComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestIntensityDividesLinesBetweenTheChannels tests what no encoder at hand writes.
+func TestIntensityDividesLinesBetweenTheChannels(t *testing.T) {
+	t.Parallel()
+	d := &layer3{}
+	l, r := &d.granules[0][0], &d.granules[0][1]
+	for _, g := range []*mp3Granule{l, r} {
+		g.layout(&longBands[0], &shortBands[0])
+		for i := range g.limits {
+			g.limits[i] = 7
+		}
+	}
+	// Lines 4 to 7 are of both channels; from band 2 on, there is one channel with a position for each band.
+	for i := range 40 {
+		d.lines[0][i] = 1
+	}
+	copy(d.lines[1][4:], []float32{0.5, 0.5, 0.5, 0.5})
+	l.lines, r.lines = 40, 8
+	r.factors = [40]int{2: 0, 3: 3, 4: 6, 5: 7, 6: 1}
+	d.intensity(mp3Header{intensity: true, middle: true}, 0)
+	for at, want := range map[int][2]float64{0: {0.7071, 0.7071}, 4: {1.0607, 0.3536}, 8: {0, 1}, 12: {0.5, 0.5}, 16: {1, 0}, 20: {0.7071, 0.7071}, 24: {0.2113, 0.7887}, 40: {0, 0}} {
+		if x, y := float64(d.lines[0][at]), float64(d.lines[1][at]); math.Abs(x-want[0]) > 1e-4 || math.Abs(y-want[1]) > 1e-4 {
+			t.Errorf("line %d: %.4f and %.4f, want %v", at, x, y, want)
+		}
+	}
+	if l.lines != 40 || r.lines != 40 {
+		t.Errorf("%d and %d lines", l.lines, r.lines)
+	}
+	// MPEG-2: odd positions weaken the left channel, even ones the right.
+	clear(d.lines[1][:])
+	for i := range 40 {
+		d.lines[0][i] = 1
+	}
+	r.factors, r.compress = [40]int{0: 0, 1: 1, 2: 2, 3: 3}, 1
+	d.intensity(mp3Header{intensity: true, low: true}, 0)
+	for at, want := range map[int][2]float64{0: {1, 1}, 4: {0.7071, 1}, 8: {1, 0.7071}, 12: {0.5, 1}} {
+		if x, y := float64(d.lines[0][at]), float64(d.lines[1][at]); math.Abs(x-want[0]) > 1e-4 || math.Abs(y-want[1]) > 1e-4 {
+			t.Errorf("MPEG-2, line %d: %.4f and %.4f, want %v", at, x, y, want)
+		}
+	}
+}
