@@ -26,7 +26,7 @@ CREATE INDEX voicemail_messages_deleted ON voicemail_messages (deleted_at) WHERE
 CREATE TABLE voice_sessions (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
-    mode       TEXT NOT NULL CHECK (mode = 'talk'),
+    mode       TEXT NOT NULL CHECK (mode IN ('talk')),
     started_at INTEGER NOT NULL,
     ended_at   INTEGER, -- NULL: another turn may follow
     turns      TEXT NOT NULL CHECK (json_valid(turns)), -- [{"recordingId", "at"}]
