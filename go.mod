@@ -19,7 +19,6 @@ require (
 	github.com/go-telegram/bot v1.19.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/uuid v1.6.0
-	github.com/hajimehoshi/go-mp3 v0.3.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jfreymuth/vorbis v1.0.2
 	github.com/jonreiter/govader v0.0.0-20250429093935-f6505c8d03cc

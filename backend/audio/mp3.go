@@ -4,10 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
-
-	"github.com/hajimehoshi/go-mp3"
 )
 
 // mp3DecoderDelay is the delay in samples of the filter banks of every MP3 decoder.
@@ -15,32 +12,38 @@ const mp3DecoderDelay = 529
 
 // mp3Header holds the needed fields of a layer III frame header.
 type mp3Header struct {
-	size     int // bytes per frame
-	samples  int // samples per channel
-	rate     int
-	sideInfo int // bytes of side information
+	size      int // bytes per frame
+	samples   int // samples per channel
+	rate      int
+	channels  int
+	sideInfo  int  // bytes of side information
+	low       bool // MPEG-2 or MPEG-2.5
+	checksum  bool // two bytes follow the header
+	middle    bool // the channels are the middle and the side
+	intensity bool // high bands have one channel and its direction
 }
 
 func parseMP3Header(b []byte) (h mp3Header, ok bool) {
 	if len(b) < 4 || b[0] != 0xFF || b[1]&0xE0 != 0xE0 || b[1]>>1&3 != 1 {
 		return h, false
 	}
-	version, bitrate, rate := b[1]>>3&3, int(b[2]>>4), int(b[2]>>2&3)
+	version, bitrate, rate, mode := b[1]>>3&3, int(b[2]>>4), int(b[2]>>2&3), b[3]>>6
 	if version == 1 || bitrate == 0 || bitrate == 15 || rate == 3 {
 		return h, false
 	}
 	kbits := [15]int{0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320}[bitrate]
-	h.rate = [3]int{44100, 48000, 32000}[rate]
+	h.rate, h.channels, h.checksum = [3]int{44100, 48000, 32000}[rate], 2, b[1]&1 == 0
+	h.intensity, h.middle = mode == 1 && b[3]&0x10 != 0, mode == 1 && b[3]&0x20 != 0
 	h.samples, h.sideInfo = 1152, 32
-	mono := b[3]>>6 == 3
-	if mono {
-		h.sideInfo = 17
+	if mode == 3 {
+		h.channels, h.sideInfo = 1, 17
 	}
-	if version != 3 { // MPEG-2 and MPEG-2.5
+	if version != 3 {
 		kbits = [15]int{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160}[bitrate]
+		h.low = true
 		h.rate >>= 1
 		h.samples, h.sideInfo = 576, 17
-		if mono {
+		if h.channels == 1 {
 			h.sideInfo = 9
 		}
 		if version == 0 {
@@ -54,12 +57,9 @@ func parseMP3Header(b []byte) (h mp3Header, ok bool) {
 // mp3Decoder decodes MP3 and removes the delay and padding that encoders add, according to the LAME
 // tag.
 type mp3Decoder struct {
-	d    *mp3.Decoder
-	rate int
+	d    *layer3
 	skip int64 // frames still to be dropped
 	left int64 // frames still to be returned; -1: until the end of the file
-	raw  []byte
-	out  []float32
 }
 
 func openMP3(r *bufio.Reader) (decoder, error) {
@@ -70,18 +70,9 @@ func openMP3(r *bufio.Reader) (decoder, error) {
 	if err := m.readTag(r); err != nil {
 		return nil, err
 	}
-	in := io.Reader(struct{ io.Reader }{r}) // hide Seek, or the decoder would read the whole file to determine its length
-	b, _ := r.Peek(4)
-	if h, ok := parseMP3Header(b); ok && h.rate == flatRate && h.samples == 576 {
-		in = &mp3Frames{r: r}
-	}
 	var err error
-	if m.d, err = mp3.NewDecoder(in); err != nil {
-		return nil, err
-	}
-	m.rate = m.d.SampleRate()
-	m.raw, m.out = make([]byte, 4*block), make([]float32, 2*block)
-	return m, nil
+	m.d, err = openLayer3(r)
+	return m, err
 }
 
 // skipID3 skips ID3v2 tags, which can be large because they may contain pictures.
@@ -148,7 +139,7 @@ func (m *mp3Decoder) readTag(r *bufio.Reader) error {
 }
 
 func (m *mp3Decoder) info() Info {
-	return Info{Format: "mp3", Codec: "mp3", SampleRate: m.rate, Channels: 2}
+	return Info{Format: "mp3", Codec: "mp3", SampleRate: m.d.rate, Channels: m.d.channels}
 }
 
 func (m *mp3Decoder) lost() int64 { return max(0, m.left) }
@@ -157,14 +148,8 @@ func (m *mp3Decoder) next() ([]float32, error) {
 	if m.left == 0 {
 		return nil, io.EOF
 	}
-	n, err := io.ReadFull(m.d, m.raw)
-	n /= 4
-	if n == 0 {
-		if errors.Is(err, io.ErrUnexpectedEOF) || err == nil {
-			err = io.EOF
-		}
-		return nil, err
-	}
+	out, err := m.d.next()
+	n := len(out) / m.d.channels
 	from := int(min(m.skip, int64(n)))
 	m.skip -= int64(from)
 	to := n
@@ -172,9 +157,5 @@ func (m *mp3Decoder) next() ([]float32, error) {
 		to = int(min(int64(n), int64(from)+m.left))
 		m.left -= int64(to - from)
 	}
-	out := m.out[:2*(to-from)]
-	for i := range out {
-		out[i] = float32(int16(binary.LittleEndian.Uint16(m.raw[4*from+2*i:]))) / (1 << 15)
-	}
-	return out, nil
+	return out[from*m.d.channels : to*m.d.channels], err
 }

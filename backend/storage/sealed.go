@@ -52,4 +52,5 @@ var Sealed = []SealedColumn{
 	{Table: "voice_memos", Column: "title", Private: true},
 	{Table: "voice_transcripts", Column: "text", Private: true},
 	{Table: "voice_transcripts", Column: "words", Private: true},
+	{Table: "voicemail_messages", Column: "sender", Private: true},
 }

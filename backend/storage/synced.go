@@ -724,6 +724,16 @@ var Synced = []SyncedTable{
 			{No: 13, Name: "gaps", Merge: Immutable},
 			{No: 14, Name: "recovered", Merge: Immutable},
 			{No: 15, Name: "sound_deleted_at", Merge: Derived},
+			{No: 16, Name: "audio_format", Merge: Derived},
+		},
+	},
+	{
+		Table: "voice_sessions", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "mode", Merge: Immutable},
+			{No: 2, Name: "started_at", Merge: Immutable},
+			{No: 3, Name: "ended_at", Merge: LWW},
+			{No: 4, Name: "turns", Merge: LWW},
 		},
 	},
 	{
@@ -757,6 +767,17 @@ var Synced = []SyncedTable{
 			{No: 7, Name: "words", Merge: Immutable, Sensitive: true},
 			{No: 8, Name: "is_current", Merge: LWW},
 			{No: 9, Name: "edited_at", Merge: Immutable},
+		},
+	},
+	{
+		Table: "voicemail_messages", Policy: MergeRows,
+		Fields: []SyncedField{
+			{No: 1, Name: "recording_id", Merge: Immutable},
+			{No: 2, Name: "sender", Merge: Immutable, Sensitive: true},
+			{No: 3, Name: "received_at", Merge: Immutable},
+			{No: 4, Name: "is_heard", Merge: LWW},
+			{No: 5, Name: "heard_at", Merge: LWW},
+			{No: 6, Name: "archived_at", Merge: LWW},
 		},
 	},
 }

@@ -163,7 +163,7 @@ func (s *Service) storePart(ctx context.Context, p *capture.Part, recovered bool
 		return m, err
 	}
 	defer f.Close()
-	from := origin{id: p.ID, source: sourceCapture, gaps: p.Gaps(), recovered: recovered}
+	from := origin{id: p.ID, source: sourceCapture, gaps: p.Gaps(), recovered: recovered, talk: n.Mode == ModeTalk}
 	if n.Mode == ModeCommand {
 		from.source = sourceCommand
 	}

@@ -242,7 +242,7 @@ func TestSpokenCommandRunsOnceFromTheMicrophone(t *testing.T) {
 		}
 	}
 	if p.count() != 1 { // another transcription of the recording runs nothing
-		t.Errorf("started %d", p.count())
+		t.Fatalf("started %d", p.count())
 	}
 	if e := <-events; e.Status != "started" || e.Text != "Übung macht den Meister" {
 		t.Errorf("%+v", e)

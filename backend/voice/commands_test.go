@@ -2,9 +2,11 @@ package voice
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,61 +22,50 @@ import (
 	"helix/backend/storage"
 )
 
-// corpus are commands with texts that mean them, as people say them and recognizers write them.
-var corpus = []struct {
-	phrase string
-	said   []string
-}{
-	{"open my tools", []string{"Open my tools.", "open my tools please", "Hey Helix, open my tools", "open mi tools", "Please open my tool"}},
-	{"show the schedule", []string{"Show the schedule.", "show the schedules", "um show the schedule", "Show a the schedule", "OK Helix show the schedule please"}},
-	{"start the morning report", []string{"Start the morning report.", "start the morning reports", "please start the morning report", "Start morning report", "start the mourning report"}},
-	{"delete the last memo", []string{"Delete the last memo.", "delete the last memos", "Helix, delete the last memo!", "delete last memo", "Delete the lost memo"}},
-	{"remind me to {what:text} at {when:time}", []string{"Remind me to call Anna at seven thirty pm", "remind me to buy milk at 7 pm.", "Please remind me to water the plants at half past six", "Remind me to stretch at noon", "remind me too stand up at 10:15"}},
-	{"remember that {fact:text}", []string{"Remember that the code is on the fridge.", "remember that Tom likes tea", "Hey Helix remember that I parked on level three", "Remember, that rent is due", "remembers that we met Paul"}},
-	{"set a timer for {length:duration}", []string{"Set a timer for five minutes.", "set a timer for an hour and ten minutes", "Set the timer for 90 seconds", "set timer for two hours", "please set a timer for half an hour"}},
-	{"add {amount:number} euros to {budget:enum(food,travel,rent)}", []string{"Add twenty five euros to food.", "add 100 euros to travel", "add one hundred and five euros to rent please", "Add 12.5 euros to food", "add thirty euro to travel"}},
-	{"what happened on {day:date}", []string{"What happened on March 5th?", "what happened on Monday", "What happened on the 2nd of May", "what happened on yesterday", "What happened on January first"}},
-	{"summarize my week", []string{"Summarize my week.", "summarise my week", "summarize my weak", "Please summarize my week", "Summarize my weeks"}},
+// phrases is the corpus, which make bench-audio measures too: commands with texts that mean them, as people
+// say them and recognizers write them; texts that are similar and mean something else; and other speech.
+type phrases struct {
+	Commands []struct {
+		Phrase string
+		Said   []string
+	}
+	NearMisses, Sentences []string
 }
 
-// nearMisses are similar to commands and mean something else.
-var nearMisses = []string{
-	"do not open my tools", "I opened the tool box yesterday", "open my mail", "close my tools", "show the sledge", "show the messages", "the schedule was shown", "stop the evening report",
-	"cancel the morning report", "the morning report started late", "keep the last memo", "delete the whole database", "she deleted the last memo by mistake", "read the last memo to me",
-	"remind Anna to call me", "I remember that evening well", "remember me", "nobody remembers that", "set a table for five people", "set a timer", "the timer is set for tomorrow", "add euros",
-	"add salt to the food", "we added a room to the house", "what happened", "what happened to monday", "nothing happened on Monday", "my week was long", "summarize the chapter", "my weekly summary",
-	"add twenty apples to food", "add lots of euros to food", "set a timer for good", "remind me at seven", "add five euros to savings",
-}
+//go:embed testdata/phrases.json
+var phrasesJSON []byte
 
-// sentences is speech that is not meant for Helix.
-var sentences = []string{
-	"the weather was better than the forecast said", "we should meet in the office around the corner", "her brother studies history in another town", "nobody answered the door when the package came",
-	"the train to the coast leaves from platform nine", "it took three hours to repair the old bicycle", "please pass the bread and the butter", "his report on trade covers seven countries",
-	"they painted the kitchen yellow and the hall green", "I could not find my keys this morning", "the meeting moved to the large room upstairs", "tell them that lunch is at noon",
-	"the film had a strange ending", "a river runs behind the garden", "you can borrow my umbrella", "the library closes early on holidays",
+func corpus(t testing.TB) (p phrases) {
+	t.Helper()
+	if err := json.Unmarshal(phrasesJSON, &p); err != nil || len(p.Commands) == 0 {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func corpusCommands(t *testing.T) (list []command) {
 	t.Helper()
-	for i, c := range corpus {
-		p, err := parsePhrase(c.phrase)
+	for i, c := range corpus(t).Commands {
+		p, err := parsePhrase(c.Phrase)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, command{Command: Command{ID: uuid.New(), Name: fmt.Sprint(i), TriggerPhrase: c.phrase, TriggerConfidence: 0.8, Enabled: true, Slots: p.slots(), RiskTier: RiskLow}, phrase: p})
+		list = append(list, command{Command: Command{ID: uuid.New(), Name: fmt.Sprint(i), TriggerPhrase: c.Phrase, TriggerConfidence: 0.8, Enabled: true, Slots: p.slots, RiskTier: RiskLow}, phrase: p})
 	}
 	return list
 }
 
 // noise returns texts of random words of the commands and of other speech.
-func noise(n int) (out []string) {
+func noise(t testing.TB, n int) (out []string) {
+	t.Helper()
+	p := corpus(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	var all []string
-	for _, s := range sentences {
+	for _, s := range p.Sentences {
 		all = append(all, strings.Fields(s)...)
 	}
-	for _, c := range corpus {
-		for _, w := range strings.Fields(c.phrase) {
+	for _, c := range p.Commands {
+		for _, w := range strings.Fields(c.Phrase) {
 			if !strings.ContainsAny(w, "{}") {
 				all = append(all, w)
 			}
@@ -92,11 +83,11 @@ func noise(n int) (out []string) {
 
 func TestCommandsAreRecognizedAndOtherSpeechIsNot(t *testing.T) {
 	t.Parallel()
-	list := corpusCommands(t)
+	list, p := corpusCommands(t), corpus(t)
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	accepted, total := 0, 0
-	for i, c := range corpus {
-		for _, text := range c.said {
+	for i, c := range p.Commands {
+		for _, text := range c.Said {
 			total++
 			hits, near := findMatches(list, text, now)
 			if decide(hits) == DecideRun && hits[0].Name == fmt.Sprint(i) {
@@ -109,22 +100,22 @@ func TestCommandsAreRecognizedAndOtherSpeechIsNot(t *testing.T) {
 	if rate := float64(accepted) / float64(total); rate < 0.95 {
 		t.Errorf("accepted %d of %d", accepted, total)
 	}
-	others := append(append(append([]string{}, nearMisses...), sentences...), noise(1000)...)
+	others := slices.Concat(p.NearMisses, p.Sentences, noise(t, 1000))
 	wrong, near := 0, 0
 	for i, text := range others {
 		if hits, _ := findMatches(list, text, now); decide(hits) != DecideNone && hits[0].score < 1 {
 			wrong++
 			t.Logf("accepted: %q as %q with %.2f", text, hits[0].TriggerPhrase, hits[0].score)
-			if i < len(nearMisses) {
+			if i < len(p.NearMisses) {
 				near++
-			} else if i < len(nearMisses)+len(sentences) {
+			} else if i < len(p.NearMisses)+len(p.Sentences) {
 				t.Errorf("%q is no command", text)
 			}
 		}
 	}
 	t.Logf("accepted %d of %d commands and %d of %d other texts", accepted, total, wrong, len(others))
-	if rate := float64(near) / float64(len(nearMisses)); rate > 0.1 {
-		t.Errorf("accepted %d of %d near-misses", near, len(nearMisses))
+	if rate := float64(near) / float64(len(p.NearMisses)); rate > 0.1 {
+		t.Errorf("accepted %d of %d near-misses", near, len(p.NearMisses))
 	}
 	if rate := float64(wrong) / float64(len(others)); rate > 0.01 {
 		t.Errorf("accepted %d of %d other texts", wrong, len(others))
@@ -176,7 +167,7 @@ func TestThresholdIsInclusive(t *testing.T) {
 
 func TestScoreIsSymmetricAndOneOnlyForEqualPhrases(t *testing.T) {
 	t.Parallel()
-	texts := append(noise(120), "a b", "b a", "ab")
+	texts := append(noise(t, 120), "a b", "b a", "ab")
 	for i, a := range texts {
 		for _, b := range texts[i:] {
 			pa, erra := parsePhrase(a)
@@ -486,7 +477,7 @@ func BenchmarkCommandMatch(b *testing.B) {
 	list := []command{}
 	r := rand.New(rand.NewPCG(3, 4))
 	var all []string
-	for _, s := range sentences {
+	for _, s := range corpus(b).Sentences {
 		all = append(all, strings.Fields(s)...)
 	}
 	for i := range 1000 {
@@ -498,7 +489,7 @@ func BenchmarkCommandMatch(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		list = append(list, command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots()}, phrase: p})
+		list = append(list, command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots}, phrase: p})
 	}
 	for b.Loop() {
 		findMatches(list, "please remind me to call my brother about the old bicycle", time.Now())
@@ -506,15 +497,15 @@ func BenchmarkCommandMatch(b *testing.B) {
 }
 
 func FuzzCommandGrammar(f *testing.F) {
-	for _, c := range corpus {
-		f.Add(c.phrase, c.said[0])
+	for _, c := range corpus(f).Commands {
+		f.Add(c.Phrase, c.Said[0])
 	}
 	f.Fuzz(func(t *testing.T, phrase, text string) {
 		p, err := parsePhrase(phrase)
 		if err != nil || len(text) > 500 {
 			return
 		}
-		c := command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots()}, phrase: p}
+		c := command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots}, phrase: p}
 		hits, near := findMatches([]command{c}, text, time.Now())
 		for _, m := range append(hits, near...) {
 			if m.score < 0 || m.score > 1 {

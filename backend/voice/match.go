@@ -1,6 +1,7 @@
 package voice
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"helix/backend/fault"
+	"helix/backend/storage"
 )
 
 const (
@@ -35,15 +37,19 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 	if len(variants[0].words) < len(said) {
 		variants = append(variants, hear(said, now)) // for phrases that begin with a filler
 	}
-	for _, c := range list {
+	for i := range list {
+		c := &list[i]
 		if !c.Enabled || len(c.phrase.parts) == 0 {
 			continue
 		}
-		m := match{command: c}
+		try := variants
+		if !c.phrase.filler {
+			try = variants[:1]
+		}
 		var best *heard
 		var f found
 		for _, typed := range []bool{true, false} {
-			for _, h := range variants {
+			for _, h := range try {
 				if best != nil && !typed || 2*h.says(c.phrase) < len(c.phrase.content) {
 					continue
 				}
@@ -55,7 +61,7 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 		if best == nil || f.score < leastAccept {
 			continue
 		}
-		m.score, m.slots = f.score, map[string]any{}
+		m := match{command: *c, score: f.score, slots: map[string]any{}}
 		for i, slot := range m.Slots {
 			v, ok := slot.parse(best.words[f.spans[i][0]:f.spans[i][1]], now)
 			if !ok {
@@ -72,7 +78,7 @@ func findMatches(list []command, text string, now time.Time) (hits, near []match
 	}
 	for _, l := range [][]match{hits, near} {
 		slices.SortStableFunc(l, func(a, b match) int {
-			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.phrase.size, a.phrase.size), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.phrase.size, a.phrase.size), bytes.Compare(a.ID[:], b.ID[:]))
 		})
 	}
 	return hits, near
@@ -109,11 +115,26 @@ func (s *Service) matchText(ctx context.Context, text string, confidence float64
 	if !utf8.ValidString(text) || len(text) > maxText {
 		return nil, nil, "", fault.InvalidField("text", fault.CodeRange, "text has at most %d MiB of UTF-8.", maxText>>20)
 	}
-	list, err := s.readCommands(ctx)
-	if err != nil {
+	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		list, err := s.triggers(tx)
+		if err != nil {
+			return err
+		}
+		hits, near = findMatches(list, text, time.Now())
+		for _, l := range [][]match{hits, near} {
+			for i := range min(len(l), maxCandidates) {
+				m := &l[i]
+				problem := m.Problem
+				if m.command, err = oneCommand(tx, m.ID); err != nil {
+					return err
+				}
+				m.Problem = problem
+			}
+		}
+		return nil
+	}); err != nil {
 		return nil, nil, "", err
 	}
-	hits, near = findMatches(list, text, time.Now())
 	for _, l := range [][]match{hits, near} {
 		for i := range min(len(l), maxCandidates) {
 			m := &l[i]

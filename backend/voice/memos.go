@@ -34,6 +34,7 @@ const (
 	sourceUpload  = "upload"
 	sourceCapture = "capture"
 	sourceCommand = "command"
+	sourceMail    = "voicemail"
 	blobPrefix    = "sha256:"
 	pending       = "pending"
 	processing    = "processing"
@@ -159,6 +160,7 @@ type origin struct {
 	source    string
 	gaps      []audio.Span
 	recovered bool
+	talk      bool // it is a turn of a conversation
 }
 
 // store stores the sound of a recording first, and then its rows and its job in one transaction.
@@ -170,6 +172,9 @@ func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams, from o
 	if err := checkTitle(p.Title); err != nil {
 		return m, job, err
 	}
+	if p.Sender = strings.TrimSpace(p.Sender); utf8.RuneCountInString(p.Sender) > maxTitle || !utf8.ValidString(p.Sender) {
+		return m, job, fault.InvalidField("sender", fault.CodeRange, "A sender has at most %d characters.", maxTitle)
+	}
 	if err := s.checkChoice(p.Engine, p.Language, p.Model); err != nil {
 		return m, job, err
 	}
@@ -180,6 +185,9 @@ func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams, from o
 	s.crashPoint("received")
 	if from.id == uuid.Nil {
 		from.id, from.source = storage.NewID(), sourceUpload
+		if p.Sender != "" {
+			from.source = sourceMail
+		}
 	}
 	if from.gaps == nil {
 		from.gaps = []audio.Span{}
@@ -212,6 +220,16 @@ func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams, from o
 		if _, err := tx.Exec(`INSERT INTO voice_memos (id, user_id, recording_id, title, tags, transcription_status, transcription_error, recorded_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			m.ID, user, m.RecordingID, title, toJSON(tags), m.Status, m.Error, m.RecordedAt, tx.Now, tx.Now); err != nil {
 			return err
+		}
+		if p.Sender != "" {
+			if err := s.addVoicemail(tx, user, m.RecordingID, p.Sender, m.RecordedAt); err != nil {
+				return err
+			}
+		}
+		if from.talk {
+			if err := addTurn(tx, user, Turn{RecordingID: m.RecordingID, At: m.RecordedAt}); err != nil {
+				return err
+			}
 		}
 		if err := note(tx, user, m.RecordingID, "stored", map[string]any{"bytes": in.ref.Size, "format": in.info.Format}); err != nil {
 			return err
@@ -252,8 +270,11 @@ func checkTags(tags []string) ([]string, error) {
 }
 
 const memoColumns = `m.id, m.recording_id, m.title, m.tags, m.transcription_status, m.transcription_error, coalesce(t.id, zeroblob(16)), coalesce(t.text, ''), coalesce(t.language_code, ''),
-	r.format, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL AND r.sound_deleted_at IS NULL, iif(r.sound_deleted_at IS NULL, coalesce(substr(r.audio_sha256, 8), ''), ''), r.sound_deleted_at, r.pinned, r.recovered, m.recorded_at, m.updated_at
+	` + formatOf + `, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL AND r.sound_deleted_at IS NULL, iif(r.sound_deleted_at IS NULL, coalesce(substr(r.audio_sha256, 8), ''), ''), r.sound_deleted_at, r.pinned, r.recovered, m.recorded_at, m.updated_at
 	FROM voice_memos m JOIN voice_recordings r ON r.id = m.recording_id LEFT JOIN voice_transcripts t ON t.id = (` + currentOf + `)`
+
+// formatOf is the format of the file with the sound of recording r.
+const formatOf = `iif(r.audio_format = '', r.format, r.audio_format)`
 
 // currentOf selects the id of the current transcript of recording r.
 const currentOf = `SELECT c.id FROM voice_transcripts c WHERE c.recording_id = r.id AND c.is_current = 1 AND c.deleted_at IS NULL ORDER BY c.id DESC LIMIT 1`
@@ -330,14 +351,20 @@ func (s *Service) ListMemos(ctx context.Context, p ListParams) (out ListResult, 
 					return nil
 				}
 			}
-			if r := []rune(m.Text); len(r) > firstLine {
-				m.Text = string(r[:firstLine-1]) + "…"
-			}
+			m.Text = shortened(m.Text)
 			out.Memos = append(out.Memos, m)
 			return nil
 		})
 	})
 	return out, err
+}
+
+// shortened returns the beginning of a text for lists.
+func shortened(text string) string {
+	if r := []rune(text); len(r) > firstLine {
+		return string(r[:firstLine-1]) + "…"
+	}
+	return text
 }
 
 // filter returns an SQL condition for the memos m of a user that are not deleted, by time and tags,
@@ -394,7 +421,7 @@ func (s *Service) UpdateMemo(ctx context.Context, p UpdateParams) (m Memo, err e
 
 // memoTables are the tables whose rows are moved to the trash together with a memo, each with the
 // column that holds the id of the recording.
-var memoTables = []struct{ table, key string }{{"voice_memos", "recording_id"}, {"voice_recordings", "id"}, {"voice_transcripts", "recording_id"}}
+var memoTables = []struct{ table, key string }{{"voice_memos", "recording_id"}, {"voice_recordings", "id"}, {"voice_transcripts", "recording_id"}, {"voicemail_messages", "recording_id"}}
 
 // DeleteMemo moves a memo to the trash, with its recording and transcripts.
 func (s *Service) DeleteMemo(ctx context.Context, p MemoParams) (m Memo, err error) {

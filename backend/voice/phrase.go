@@ -116,6 +116,8 @@ type phrase struct {
 	parts   []part
 	size    int      // characters of the literals
 	content []string // words of the literals that must be said
+	slots   []Slot
+	filler  bool // the beginning or the end may be a word that is otherwise ignored there
 }
 
 // part is a literal or, if slot is not nil, a slot.
@@ -137,6 +139,7 @@ func parsePhrase(text string) (p phrase, err error) {
 	if n := len([]rune(text)); n == 0 || n > maxPhrase {
 		return phrase{}, refuse("A phrase has 1 to %d characters.", maxPhrase)
 	}
+	p.slots = []Slot{}
 	names := map[string]bool{}
 	for rest := text; rest != ""; {
 		before, after, slot := strings.Cut(rest, "{")
@@ -179,23 +182,15 @@ func parsePhrase(text string) (p phrase, err error) {
 			return phrase{}, refuse("Two slots need a word between them.")
 		}
 		names[s.Name] = true
-		p.parts = append(p.parts, part{slot: s})
+		p.parts, p.slots = append(p.parts, part{slot: s}), append(p.slots, *s)
 		rest = tail
 	}
 	if p.size < 2 {
 		return phrase{}, refuse("A phrase needs at least one word that is not a slot.")
 	}
+	all := words(text)
+	p.filler = p.parts[0].slot != nil || p.parts[len(p.parts)-1].slot != nil || len(withoutFillers(all)) < len(all)
 	return p, nil
-}
-
-func (p phrase) slots() []Slot {
-	out := []Slot{}
-	for _, x := range p.parts {
-		if x.slot != nil {
-			out = append(out, *x.slot)
-		}
-	}
-	return out
 }
 
 // key returns a phrase in the form in which two of them are compared.

@@ -53,13 +53,16 @@ func (s *Service) retain(ctx context.Context, now time.Time) error {
 	})
 }
 
-// retainLoop applies retention until ctx is done.
+// retainLoop applies retention and compresses recordings until ctx is done.
 func (s *Service) retainLoop(ctx context.Context) error {
 	t := time.NewTicker(retainEvery)
 	defer t.Stop()
 	for {
 		if err := s.retain(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			s.o.Logger.Error("retention of recordings", "err", err)
+		}
+		if err := s.compress(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			s.o.Logger.Error("compress recordings", "err", err)
 		}
 		select {
 		case <-ctx.Done():

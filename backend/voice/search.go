@@ -1,6 +1,7 @@
 package voice
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -57,7 +58,34 @@ func contains(text, query string) bool {
 }
 
 func matches(have, want string, beginning bool) bool {
-	return have == want || beginning && strings.HasPrefix(have, want)
+	return have == want || beginning && strings.HasPrefix(have, want) || unspaced(want) && strings.Contains(have, want)
+}
+
+// unspaced reports whether a word belongs to a language that is written without spaces, in which it may
+// be any part of a text.
+func unspaced(word string) bool {
+	return strings.ContainsFunc(word, func(r rune) bool {
+		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	})
+}
+
+// partsAt returns when a word of such a language is said, which engines may divide in any way.
+func partsAt(said []transcribe.Word, want string) (out []audio.Span) {
+	text, ends := "", []int{}
+	for _, w := range said {
+		text += strings.Join(tokens(w.Text), "")
+		ends = append(ends, len(text))
+	}
+	for at := 0; ; {
+		i := strings.Index(text[at:], want)
+		if i < 0 {
+			return out
+		}
+		from, _ := slices.BinarySearch(ends, at+i+1)
+		to, _ := slices.BinarySearch(ends, at+i+len(want))
+		out = append(out, audio.Span{StartMs: said[from].StartMs, EndMs: said[to].EndMs})
+		at += i + len(want)
+	}
 }
 
 // SearchTranscripts finds recordings whose text, title or tags contain all words, and the times at
@@ -74,7 +102,15 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 	const from = ` FROM voice_transcripts t JOIN voice_recordings r ON r.id = t.recording_id JOIN voice_memos m ON m.recording_id = r.id`
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if s.o.Private {
-			return s.searchSealed(tx, p, from, where, args, &out)
+			return s.searchTexts(tx, p, from, where, args, &out)
+		}
+		if unspaced(p.Query) {
+			for _, word := range strings.Fields(p.Query) {
+				if unspaced(word) {
+					where, args = where+` AND (t.text LIKE ? ESCAPE '\' OR m.title LIKE ? ESCAPE '\' OR m.tags LIKE ? ESCAPE '\')`, append(args, storage.Like(word), storage.Like(word), storage.Like(word))
+				}
+			}
+			return s.searchTexts(tx, p, from, where, args, &out)
 		}
 		const index = from + ` JOIN voice_transcript_items i ON i.transcript_id = t.id JOIN voice_transcripts_fts f ON f.rowid = i.item`
 		where = ` WHERE voice_transcripts_fts MATCH ? AND t.id = (` + currentOf + `) AND ` + where
@@ -82,7 +118,7 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 		if err := tx.QueryRow(`SELECT count(*)`+index+where, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		return tx.Select(`SELECT t.id, r.id, m.id, m.title, t.text, t.words, m.recorded_at, -bm25(voice_transcripts_fts, 1, 2, 2)`+index+where+` ORDER BY bm25(voice_transcripts_fts, 1, 2, 2), t.id DESC LIMIT ? OFFSET ?`,
+		return tx.Select(`SELECT t.id, r.id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -bm25(voice_transcripts_fts, 1, 2, 2)`+index+where+` ORDER BY bm25(voice_transcripts_fts, 1, 2, 2), t.id DESC LIMIT ? OFFSET ?`,
 			append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
 			h, _, err := s.hit(row, p.Query)
 			out.Results = append(out.Results, h)
@@ -92,10 +128,10 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 	return out, err
 }
 
-// searchSealed searches the texts themselves, newest first, because with private storage there is
-// no index of their words.
-func (s *Service) searchSealed(tx *storage.Tx, p SearchParams, from, where string, args []any, out *SearchResult) error {
-	return tx.Select(`SELECT t.id, r.id, m.id, m.title, t.text, t.words, m.recorded_at, 0`+from+` WHERE t.id = (`+currentOf+`) AND `+where+` ORDER BY m.recorded_at DESC, t.id DESC`, args...).Each(func(row storage.Row) error {
+// searchTexts searches the texts themselves, newest first: with private storage there is no index of
+// their words, and the index doesn't know the words of languages without spaces.
+func (s *Service) searchTexts(tx *storage.Tx, p SearchParams, from, where string, args []any, out *SearchResult) error {
+	return tx.Select(`SELECT t.id, r.id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, 0`+from+` WHERE t.id = (`+currentOf+`) AND `+where+` ORDER BY m.recorded_at DESC, t.id DESC`, args...).Each(func(row storage.Row) error {
 		h, text, err := s.hit(row, p.Query)
 		if err != nil || !contains(text, p.Query) {
 			return err
@@ -110,8 +146,8 @@ func (s *Service) searchSealed(tx *storage.Tx, p SearchParams, from, where strin
 // hit reads a row of a search. text is all text that was searched.
 func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err error) {
 	var transcript, memo uuid.UUID
-	var title, body, list []byte
-	if err := row.Scan(&transcript, &h.RecordingID, &memo, &title, &body, &list, storage.Time(&h.RecordedAt), &h.Score); err != nil {
+	var title, tags, body, list []byte
+	if err := row.Scan(&transcript, &h.RecordingID, &memo, &title, &tags, &body, &list, storage.Time(&h.RecordedAt), &h.Score); err != nil {
 		return h, "", err
 	}
 	h.MemoID = &memo
@@ -133,19 +169,28 @@ func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err er
 	}
 	h.StartMs, h.EndMs, h.Matches = -1, -1, []audio.Span{}
 	want := tokens(query)
+	for _, q := range want {
+		if unspaced(q) {
+			h.Matches = append(h.Matches, partsAt(words, q)...)
+		}
+	}
 	for _, w := range words {
 		for i, q := range want {
+			if unspaced(q) {
+				continue
+			}
 			if slices.ContainsFunc(tokens(w.Text), func(t string) bool { return matches(t, q, i == len(want)-1) }) {
 				h.Matches = append(h.Matches, audio.Span{StartMs: w.StartMs, EndMs: w.EndMs})
 				break
 			}
 		}
 	}
+	slices.SortStableFunc(h.Matches, func(a, b audio.Span) int { return cmp.Compare(a.StartMs, b.StartMs) })
 	if len(h.Matches) > 0 {
 		h.StartMs, h.EndMs = h.Matches[0].StartMs, h.Matches[0].EndMs
 	}
 	h.Snippet = snippet(said, want)
-	return h, h.Title + "\n" + said, nil
+	return h, h.Title + "\n" + said + "\n" + string(tags), nil
 }
 
 // snippet returns the part of a text around the first word of a query.

@@ -21,6 +21,7 @@ type UploadParams struct {
 	BlobSHA256  string     `json:"blobSha256,omitempty"`
 	Path        string     `json:"path,omitempty"` // a file, or the token of an upload
 	Title       string     `json:"title,omitempty"`
+	Sender      string     `json:"sender,omitempty"`     // who left the recording, which makes it a voicemail
 	Tags        []string   `json:"tags,omitempty"`       // at most 5
 	RecordedAt  *time.Time `json:"recordedAt,omitempty"` // default: now
 	Engine      string     `json:"engine,omitempty"`     // default: that of the settings

@@ -18,6 +18,7 @@ export default async function (t) {
   await settings(t);
   await trash(t);
   await mediaRecorder(t);
+  await voicemail(t);
   await commands(t);
   await heard(t, spoken);
 }
@@ -212,6 +213,30 @@ async function trash({ page, go, rpc }) {
   await until(async () => (await memoOf(rpc, "letter")) === undefined, "it is deleted");
   await page.keyboard.press("ControlOrMeta+z");
   await memos(page).getByRole("option", { name: /letter/ }).waitFor();
+}
+
+/** Recordings that others left: opening one marks it as heard, and it can be archived and moved back. */
+async function voicemail({ page, rpc, check, go, looks }) {
+  await go("voice/voicemail");
+  const view = page.getByRole("region", { name: "Voicemail" });
+  await view.getByText("No voicemail").waitFor();
+  const audioBase64 = tones([440, 900]).toString("base64");
+  for (const sender of ["Anna", "Ben"]) await rpc("voice.upload_memo", { audioBase64, sender, title: `From ${sender}` });
+  await view.getByRole("button", { name: "Anna", exact: true }).waitFor();
+  check((await view.getByText("New", { exact: true }).count()) === 2, "both are new");
+  await page.getByRole("tab", { name: /Voicemail.*2/ }).waitFor();
+  await looks("voicemail");
+  await view.getByRole("button", { name: "Anna", exact: true }).click();
+  await panel(page).getByRole("heading", { name: "From Anna" }).waitFor();
+  await until(async () => (await rpc("voice.list_voicemail", { heard: true })).messages[0]?.sender === "Anna", "it is heard");
+  await go("voice/voicemail");
+  await view.getByRole("button", { name: "Archive: Anna" }).click();
+  await view.getByRole("button", { name: "Anna", exact: true }).waitFor({ state: "detached" });
+  await view.getByRole("checkbox", { name: "Archived" }).check();
+  await view.getByRole("button", { name: "Move back: Anna" }).click();
+  await view.getByText("No archived voicemail").waitFor();
+  await view.getByRole("checkbox", { name: "Archived" }).uncheck();
+  await view.getByRole("button", { name: "Anna", exact: true }).waitFor();
 }
 
 /** A second of sound as Chromium's MediaRecorder writes it: WebM with Opus, without a duration in its header. */

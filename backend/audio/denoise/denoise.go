@@ -25,7 +25,8 @@ import (
 const (
 	// Rate is the sample rate that the suppressor needs, in hertz.
 	Rate  = 48000
-	frame = 480 // samples at a time; also the delay of the output
+	frame = 480 // samples at a time
+	delay = 960 // of the output: a frame of RNNoise and one of the filter
 	// SHA256 identifies the module of the npm package @echogarden/rnnoise-wasm 0.2.0.
 	SHA256 = "6b4d53ac61b7301fa150020fe529151700726b38d5954552ec043e22e93dada2"
 	module = "artefacts/rnnoise.wasm"
@@ -124,7 +125,7 @@ func (s *Suppressor) Source(ctx context.Context, src audio.Source) (*Source, err
 	if err != nil {
 		return nil, fmt.Errorf("noise suppressor: %w", err)
 	}
-	d := &Source{ctx: ctx, src: src, module: m, skip: frame}
+	d := &Source{ctx: ctx, src: src, module: m, skip: delay, gains: newFilter()}
 	if err := d.prepare(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -143,6 +144,7 @@ type Source struct {
 	pcm      [frame]float32
 	clean    []float32 // denoised, not read yet
 	buf      [frame]float32
+	gains    *filter
 	skip     int   // samples of the delay that are still to be dropped
 	have     int64 // samples read
 	returned int64
@@ -203,7 +205,7 @@ func (d *Source) Read(p []float32) (int, error) {
 	return n, nil
 }
 
-// next denoises a frame. The last one is filled with silence, and one more follows because of the
+// next denoises a frame. The last one is filled with silence, and two more follow because of the
 // delay.
 func (d *Source) next() error {
 	n := 0
@@ -234,8 +236,11 @@ func (d *Source) next() error {
 	for i := range d.buf {
 		d.buf[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])) / math.MaxInt16
 	}
-	d.clean = d.buf[d.skip:]
-	d.skip = 0
-	d.clean = d.clean[:min(int64(len(d.clean)), d.have-d.returned)]
+	d.gains.apply(&d.pcm, &d.buf)
+	if d.skip > 0 {
+		d.skip -= frame
+		return nil
+	}
+	d.clean = d.buf[:min(frame, d.have-d.returned)]
 	return nil
 }

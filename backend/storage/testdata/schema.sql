@@ -1839,7 +1839,20 @@ CREATE TABLE voice_recordings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), sound_deleted_at INTEGER) STRICT;
+, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), sound_deleted_at INTEGER, audio_format TEXT NOT NULL DEFAULT '') STRICT;
+
+CREATE TABLE voice_sessions (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    mode       TEXT NOT NULL CHECK (mode IN ('talk')),
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER, -- NULL: another turn may follow
+    turns      TEXT NOT NULL CHECK (json_valid(turns)), -- [{"recordingId", "at"}]
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    sync_meta  BLOB
+) STRICT;
 
 CREATE TABLE voice_settings (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1889,6 +1902,21 @@ CREATE TABLE 'voice_transcripts_fts_data'(id INTEGER PRIMARY KEY, block BLOB);
 CREATE TABLE 'voice_transcripts_fts_docsize'(id INTEGER PRIMARY KEY, sz BLOB);
 
 CREATE TABLE 'voice_transcripts_fts_idx'(segid, term, pgno, PRIMARY KEY(segid, term)) WITHOUT ROWID;
+
+CREATE TABLE voicemail_messages (
+    id           BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
+    recording_id BLOB NOT NULL CHECK (length(recording_id) = 16),
+    sender       ANY NOT NULL,
+    received_at  INTEGER NOT NULL,
+    is_heard     INTEGER NOT NULL DEFAULT 0 CHECK (is_heard IN (0, 1)),
+    heard_at     INTEGER,
+    archived_at  INTEGER,
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    deleted_at   INTEGER,
+    sync_meta    BLOB
+) STRICT;
 
 CREATE TABLE watched_files (
     folder_id  BLOB NOT NULL REFERENCES watched_folders (id) ON DELETE CASCADE,
@@ -2299,11 +2327,21 @@ CREATE INDEX voice_recordings_audio ON voice_recordings (user_id, audio_sha256);
 
 CREATE INDEX voice_recordings_deleted ON voice_recordings (deleted_at) WHERE deleted_at IS NOT NULL;
 
+CREATE INDEX voice_sessions_deleted ON voice_sessions (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voice_sessions_started ON voice_sessions (user_id, started_at DESC);
+
 CREATE INDEX voice_transcripts_deleted ON voice_transcripts (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE INDEX voice_transcripts_recording ON voice_transcripts (recording_id);
 
 CREATE INDEX voice_transcripts_user ON voice_transcripts (user_id);
+
+CREATE INDEX voicemail_messages_deleted ON voicemail_messages (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX voicemail_messages_received ON voicemail_messages (user_id, is_heard, received_at DESC);
+
+CREATE INDEX voicemail_messages_recording ON voicemail_messages (recording_id);
 
 CREATE INDEX watched_files_user ON watched_files (user_id);
 

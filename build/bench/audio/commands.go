@@ -2,8 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 
 	"helix/backend/bus"
 	"helix/backend/identity"
@@ -14,16 +20,29 @@ import (
 	"helixbench/figures"
 )
 
-const commandCount = 1000
+const (
+	commandCount = 1000
+	exactly      = " exactly"
+)
+
+// voice opens a database in a folder of its own.
+func (b *bench) voice(name string) (db *storage.DB, s *voice.Service, ctx context.Context, done func()) {
+	dir := b.path(name)
+	check(os.MkdirAll(dir, 0o700))
+	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
+	check(err)
+	s = voice.New(db, voice.Options{Bus: bus.New(), Dir: filepath.Join(dir, "voice")})
+	ctx = identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed()})
+	return db, s, ctx, func() {
+		check(s.Close())
+		check(db.Close())
+	}
+}
 
 // commands measures how long it takes to find the command that was said among many.
 func (b *bench) commands() {
-	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(b.dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
-	check(err)
-	defer db.Close() //nolint:errcheck // temporary
-	s := voice.New(db, voice.Options{Bus: bus.New(), Dir: b.path("voice")})
-	defer s.Close() //nolint:errcheck // temporary
-	ctx := identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed()})
+	_, s, ctx, done := b.voice("commands")
+	defer done()
 	verbs := []string{"open", "show", "close", "remember", "start", "stop", "read", "find", "send", "tell"}
 	things := []string{"garden", "kitchen", "letter", "budget", "report", "journal", "camera", "heating", "window", "project"}
 	places := []string{"upstairs", "tomorrow", "for grandma", "in the office", "on friday", "at the station", "before lunch", "with the team", "in german", "once more"}
@@ -43,4 +62,64 @@ func (b *bench) commands() {
 		}
 	})
 	figures.Print(fmt.Sprintf("match a text with %d commands, processor time", commandCount), used.Seconds()*1000/texts, "ms", 0, "")
+}
+
+// corpus counts which commands are recognized, and which other texts are taken for one.
+func (b *bench) corpus() {
+	text, err := os.ReadFile("../../backend/voice/testdata/phrases.json")
+	check(err)
+	var p struct {
+		Commands []struct {
+			Phrase string
+			Said   []string
+		}
+		NearMisses, Sentences []string
+	}
+	check(json.Unmarshal(text, &p))
+	_, s, ctx, done := b.voice("corpus")
+	defer done()
+	for _, c := range p.Commands {
+		_, err := s.CreateCommand(ctx, voice.CreateCommandParams{Name: c.Phrase, TriggerPhrase: c.Phrase, ActionType: "navigation", NavigationTarget: "chat"})
+		check(err)
+	}
+	run := func(text string) string {
+		r, err := s.TestCommand(ctx, voice.TestCommandParams{Text: text})
+		check(err)
+		if r.Decision == "none" {
+			return ""
+		}
+		if text = r.Best.Name; r.Best.Score == 1 {
+			text += exactly
+		}
+		return text
+	}
+	var right, said, wrong int
+	for _, c := range p.Commands {
+		for _, text := range c.Said {
+			said++
+			if strings.TrimSuffix(run(text), exactly) == c.Phrase {
+				right++
+			}
+		}
+	}
+	others := slices.Concat(p.NearMisses, p.Sentences)
+	vocabulary := strings.Fields(strings.Join(p.Sentences, " "))
+	for _, c := range p.Commands {
+		vocabulary = append(vocabulary, strings.Fields(regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(c.Phrase, ""))...)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		var w []string
+		for range 1 + r.IntN(9) {
+			w = append(w, vocabulary[r.IntN(len(vocabulary))])
+		}
+		others = append(others, strings.Join(w, " "))
+	}
+	for _, text := range others {
+		if name := run(text); name != "" && !strings.HasSuffix(name, exactly) { // a random text may be a command
+			wrong++
+		}
+	}
+	figures.Print(fmt.Sprintf("commands that are recognized, of %d texts", said), 100*float64(right)/float64(said), "%", 0, "")
+	figures.Print(fmt.Sprintf("other texts that are taken for a command, of %d", len(others)), 100*float64(wrong)/float64(len(others)), "%", 0, "")
 }

@@ -41,6 +41,8 @@ func main() {
 	b.noise()
 	b.words()
 	b.commands()
+	b.corpus()
+	b.memos()
 	b.memory()
 }
 

@@ -6,6 +6,9 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,10 +82,11 @@ func (b *bench) noise() {
 	}
 }
 
-// words measures the word error rate of PocketSphinx through our decoder and speech detection.
+// words measures the word error rate and the word times of PocketSphinx through our decoder and speech detection.
 func (b *bench) words() {
 	for _, voice := range voices {
 		var wrong, total int
+		var late []float64
 		for i, text := range sentences {
 			path := b.path(fmt.Sprintf("%s-%d.wav", voice, i))
 			run("flite", "-voice", voice, "-t", text, "-o", path)
@@ -96,9 +100,63 @@ func (b *bench) words() {
 			want := strings.Fields(text)
 			total += len(want)
 			wrong += distance(want, strings.Fields(t.Text))
+			late = append(late, timeErrors(t.Words, want, spokenAt(voice, text))...)
 		}
+		slices.Sort(late)
 		figures.Print("words that PocketSphinx gets wrong, voice "+voice, 100*float64(wrong)/float64(total), "%", 0, "")
+		figures.Print(fmt.Sprintf("error of word times, 99th percentile of %d, voice %s", len(late), voice), late[len(late)*99/100], "ms", 0, "")
 	}
+}
+
+// spokenAt returns when flite begins each word of a text, in ms, from the ends of its phones. It is nil if
+// the words have other phones alone than in the text.
+func spokenAt(voice, text string) (out []float64) {
+	phones := func(option, text string) (list []string) {
+		printed, err := exec.Command("flite", "-voice", voice, option, "-t", text, "-o", "/dev/null").Output()
+		check(err)
+		return strings.Fields(string(printed))
+	}
+	var ends []float64
+	for _, p := range phones("-psdur", text) {
+		name, end, _ := strings.Cut(p, ":")
+		at, err := strconv.ParseFloat(end, 64)
+		check(err)
+		if name != "pau" || len(ends) == 0 {
+			ends = append(ends, at*1000)
+		}
+	}
+	at := 0
+	for _, w := range strings.Fields(text) {
+		if at >= len(ends) {
+			return nil
+		}
+		out = append(out, ends[at])
+		for _, p := range phones("-ps", w) {
+			if p != "pau" {
+				at++
+			}
+		}
+	}
+	if at != len(ends)-1 {
+		return nil
+	}
+	return out
+}
+
+// timeErrors returns how far the beginning of each recognized word is from the spoken one, in ms.
+func timeErrors(got []transcribe.Word, want []string, at []float64) (out []float64) {
+	if at == nil {
+		return nil
+	}
+	k := 0
+	for i, w := range want {
+		if n := slices.IndexFunc(got[k:], func(g transcribe.Word) bool { return g.Text == w }); n >= 0 && n <= 2 {
+			k += n
+			out = append(out, math.Abs(float64(got[k].StartMs)-at[i]))
+			k++
+		}
+	}
+	return out
 }
 
 // list is a source of samples in memory.

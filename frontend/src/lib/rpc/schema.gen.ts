@@ -9707,6 +9707,13 @@ export interface VoiceListResult {
   offset: number;
 }
 
+/** MarkVoicemailParams change a message. Omitted fields stay unchanged. */
+export interface VoiceMarkVoicemailParams {
+  id: string;
+  heard?: boolean;
+  archived?: boolean;
+}
+
 /** MatchResult is what would happen if a text were said. */
 export interface VoiceMatchResult {
   best?: VoiceCandidate;
@@ -9864,6 +9871,21 @@ export interface VoiceSearchParams {
 export interface VoiceSearchResult {
   results: VoiceHit[];
   total: number;
+}
+
+/** Session is a spoken conversation: recordings of the mode talk that followed one another. */
+export interface VoiceSession {
+  id: string;
+  /** talk */
+  mode: string;
+  startedAt: string;
+  endedAt?: string;
+  turns: VoiceTurn[];
+}
+
+/** SessionParams identify a conversation; without an id it is the latest one. */
+export interface VoiceSessionParams {
+  sessionId?: string;
 }
 
 /** Settings control how the caller's recordings are transcribed. */
@@ -10039,6 +10061,16 @@ export interface VoiceTranscript {
   versions: VoiceVersion[];
 }
 
+/** Turn is a recording in a conversation. */
+export interface VoiceTurn {
+  recordingId: string;
+  at: string;
+  /** of its transcription */
+  status?: string;
+  /** the current transcript */
+  text?: string;
+}
+
 /** UndoParams contain the token. */
 export interface VoiceUndoParams {
   undoToken: string;
@@ -10076,6 +10108,8 @@ export interface VoiceUploadParams {
   /** a file, or the token of an upload */
   path?: string;
   title?: string;
+  /** who left the recording, which makes it a voicemail */
+  sender?: string;
   /** at most 5 */
   tags?: string[];
   /** default: now */
@@ -10128,6 +10162,41 @@ export interface VoiceWaveformParams {
   toMs?: number;
   /** Buckets is 1 to 4000; default 1000. */
   buckets?: number;
+}
+
+/** Voicemail is a recording that somebody else left, which is also a memo. */
+export interface Voicemail {
+  id: string;
+  recordingId: string;
+  memoId: string;
+  sender: string;
+  title: string;
+  /** shortened */
+  text: string;
+  /** of the transcription */
+  status: string;
+  durationMs?: number;
+  receivedAt: string;
+  isHeard: boolean;
+  heardAt?: string;
+  archivedAt?: string;
+}
+
+/** VoicemailList is a page of voicemail: first what wasn't heard, each part newest first. */
+export interface VoicemailList {
+  messages: Voicemail[];
+  total: number;
+  /** of all that isn't archived */
+  unheard: number;
+}
+
+/** VoicemailParams filter voicemail. Without Archived, archived messages are left out. */
+export interface VoicemailParams {
+  heard?: boolean;
+  archived?: boolean;
+  /** Limit is 1 to 200; default 50. */
+  limit?: number;
+  offset?: number;
 }
 
 /** ClearedCache describes what was removed with the cache. */
@@ -11405,6 +11474,8 @@ export interface Methods {
   "voice.engines": { params: Record<string, never>; result: VoiceEnginesResult };
   /** Returns a memo with its full text. */
   "voice.get_memo": { params: VoiceMemoParams; result: VoiceMemo };
+  /** Returns a conversation with what was said. Turns whose recording was deleted are left out. */
+  "voice.get_session": { params: VoiceSessionParams; result: VoiceSession };
   /** Returns the caller's settings. */
   "voice.get_settings": { params: Record<string, never>; result: VoiceSettings };
   /** Returns the current text of a recording, its words with their times, and a list of all versions. */
@@ -11415,6 +11486,10 @@ export interface Methods {
   "voice.list_commands": { params: Record<string, never>; result: VoiceCommandList };
   /** Lists memos, newest first. */
   "voice.list_memos": { params: VoiceListParams; result: VoiceListResult };
+  /** Lists recordings that others left. */
+  "voice.list_voicemail": { params: VoicemailParams; result: VoicemailList };
+  /** Marks a message as heard or archived, or takes that back. */
+  "voice.mark_voicemail": { params: VoiceMarkVoicemailParams; result: Voicemail };
   /** Stops recording. The device stays open for 30 s. */
   "voice.pause": { params: VoiceStopParams; result: VoiceStopResult };
   /** Transcribes a recording while the caller waits. Unless Discard is set, the recording is stored first, and its job stays in the queue if the caller disconnects. */
@@ -12134,11 +12209,14 @@ export const METHODS = [
   { name: "voice.edit_transcript", scope: "write", costly: false },
   { name: "voice.engines", scope: "read", costly: false },
   { name: "voice.get_memo", scope: "read", costly: false },
+  { name: "voice.get_session", scope: "read", costly: false },
   { name: "voice.get_settings", scope: "read", costly: false },
   { name: "voice.get_transcript", scope: "read", costly: false },
   { name: "voice.install_model", scope: "admin", costly: false, deadlineMs: 43200000 },
   { name: "voice.list_commands", scope: "read", costly: false },
   { name: "voice.list_memos", scope: "read", costly: false },
+  { name: "voice.list_voicemail", scope: "read", costly: false },
+  { name: "voice.mark_voicemail", scope: "write", costly: false },
   { name: "voice.pause", scope: "write", costly: false },
   { name: "voice.process", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "voice.queue", scope: "read", costly: false },

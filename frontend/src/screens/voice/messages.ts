@@ -14,9 +14,9 @@ export const en = {
     kept: "Your recordings are unchanged.",
     noMatch: "No matching memos",
   },
-  views: { memos: "Memos", search: "Search", commands: "Commands", queue: "Queue", settings: "Settings" },
+  views: { memos: "Memos", search: "Search", voicemail: "Voicemail", commands: "Commands", queue: "Queue", settings: "Settings" },
   viewsLabel: "Voice views",
-  openView: { memos: "Show memos", search: "Search what was said", commands: "Show voice commands", queue: "Show the transcription queue", settings: "Show voice settings" },
+  openView: { memos: "Show memos", search: "Search what was said", voicemail: "Show voicemail", commands: "Show voice commands", queue: "Show the transcription queue", settings: "Show voice settings" },
   badge: "failed",
   paletteHit: (at: string, title: string) => (at === "" ? `Memo: ${title}` : `Memo at ${at}: ${title}`),
 
@@ -243,6 +243,22 @@ export const en = {
   found: (n: number) => recordings(n),
   moment: (at: string) => `at ${at}`,
   hitLabel: (title: string, at: string, snippet: string) => [title, at, snippet].filter(Boolean).join(", "),
+
+  // Voicemail
+  voicemailLoading: "Loading voicemail",
+  voicemailFailed: "Couldn't load voicemail.",
+  noVoicemail: "No voicemail",
+  noVoicemailText: "Recordings that others leave for you appear here. A program adds one with voice.upload_memo and its sender.",
+  noArchived: "No archived voicemail",
+  showArchived: "Archived",
+  unheard: "New",
+  markHeard: "Mark as heard",
+  markUnheard: "Mark as new",
+  archive: "Archive",
+  unarchive: "Move back",
+  archived: (sender: string) => `Archived the voicemail of ${sender}`,
+  markFailed: "Couldn't change the voicemail",
+  voicemailMore: (n: number, total: number) => `The latest ${number(n)} of ${number(total)}`,
 
   // The queue
   transcribing: (n: number) => `Transcribing ${recordings(n)}`,

@@ -31,6 +31,27 @@ function notes() {
 
 beforeEach(() => nav.go("voice"));
 
+describe("voicemail", () => {
+  it("is read again after a change, and archiving can be undone", async () => {
+    const mail = { id: "v", recordingId: "r", memoId: "m", sender: "Anna", title: "", text: "Call me", status: "completed", receivedAt: "2026-05-01T10:00:00Z", isHeard: false };
+    const rpc = fake({ "voice.list_voicemail": () => ({ messages: [mail], total: 1, unheard: 1 }), "voice.mark_voicemail": () => mail });
+    const n = notes();
+    const screen = new VoiceScreen(rpc, n.notify as never);
+    await screen.readVoicemail();
+    await screen.mark(mail, { heard: true });
+    await screen.mark(mail, { archived: true });
+    await n.undo();
+    screen.showArchived(true);
+    await until(() => rpc.sent("voice.list_voicemail").length === 5);
+    expect(rpc.sent("voice.mark_voicemail")).toEqual([
+      { id: "v", heard: true },
+      { id: "v", archived: true },
+      { id: "v", archived: false },
+    ]);
+    expect(rpc.sent("voice.list_voicemail").map((p) => p.archived)).toEqual([false, false, false, false, true]);
+  });
+});
+
 describe("the player", () => {
   const sound = (): Sound & { calls: string[] } => {
     const s = { src: "", currentTime: 0, readyState: 1, playbackRate: 1, paused: true, calls: [] as string[], play: async () => void ((s.paused = false), s.calls.push("play")), pause: () => void ((s.paused = true), s.calls.push("pause")) };

@@ -7,6 +7,8 @@ export type Version = Transcript["versions"][number];
 export type Hit = Item<"voice.search_transcripts", "results">;
 export type Queue = Result<"voice.queue">;
 export type Job = Queue["jobs"][number];
+export type VoicemailList = Result<"voice.list_voicemail">;
+export type Voicemail = VoicemailList["messages"][number];
 export type Engine = Item<"voice.engines", "engines">;
 export type Status = Result<"voice.status">;
 export type Devices = Result<"voice.devices">;
@@ -18,5 +20,5 @@ export type ActionType = "skill" | "tool" | "navigation" | "system";
 export type RiskTier = "low" | "medium" | "high";
 export type Settings = Result<"voice.get_settings">;
 
-export const views = ["memos", "search", "commands", "queue", "settings"] as const;
+export const views = ["memos", "search", "voicemail", "commands", "queue", "settings"] as const;
 export type View = (typeof views)[number];

@@ -6,7 +6,7 @@ import { Commands } from "./commands.svelte";
 import { OpenMemo } from "./memo.svelte";
 import { t } from "./messages";
 import { Recorder } from "./recorder.svelte";
-import { views, type Engine, type Hit, type Job, type Memo, type Queue, type Settings, type View } from "./types";
+import { views, type Engine, type Hit, type Job, type Memo, type Queue, type Settings, type View, type Voicemail, type VoicemailList } from "./types";
 
 /** The largest file that travels inside of a call. */
 const mostInline = 10 * 1024 ** 2;
@@ -21,6 +21,9 @@ export class VoiceScreen {
   readonly recorder: Recorder;
   readonly commands: Commands;
   readonly queue = new Load<Queue>();
+  readonly voicemail = new Load<VoicemailList>();
+  /** The voicemail that is shown is the archived one. */
+  archived = $state(false);
   readonly engines = new Load<readonly Engine[]>();
   readonly settings = new Load<Settings>();
   readonly upload = new Upload();
@@ -67,7 +70,10 @@ export class VoiceScreen {
     this.list.start(
       this.#rpc,
       ["voice.transcript", "voice.queue"],
-      this.#rpc.on("voice.transcript", (e) => this.open.changed(e.recordingId)),
+      this.#rpc.on("voice.transcript", (e) => {
+        this.open.changed(e.recordingId);
+        void this.readVoicemail();
+      }),
       this.#rpc.on("voice.queue", () => void this.readQueue()),
       this.#rpc.on("voice.model_progress", (e) => this.#downloaded(e)),
       this.#rpc.onReload(() => void Promise.all([this.readQueue(), this.open.read()])),
@@ -76,6 +82,7 @@ export class VoiceScreen {
     this.commands.start();
     void this.list.page.reload();
     void this.readQueue();
+    void this.readVoicemail();
     void this.readEngines();
     void this.readSettings();
   }
@@ -83,6 +90,7 @@ export class VoiceScreen {
   /** Reads what a view shows. */
   show(view: View): void {
     if (view === "search") void this.hits.page.reload();
+    if (view === "voicemail") void this.readVoicemail();
     if (view === "commands") void this.commands.list.page.reload();
     if (view === "queue") void Promise.all([this.readQueue(), this.readEngines()]);
     if (view === "settings") void Promise.all([this.readSettings(), this.readEngines(), this.recorder.readDevices()]);
@@ -96,6 +104,23 @@ export class VoiceScreen {
       else this.jobs.remove("voice.queue");
       return q;
     });
+  }
+  readVoicemail(): Promise<void> {
+    return this.voicemail.run((signal) => this.#rpc.call("voice.list_voicemail", { archived: this.archived, limit: 200 }, { signal }));
+  }
+  showArchived(on: boolean): void {
+    this.archived = on;
+    void this.readVoicemail();
+  }
+  /** Marks a message as heard or archived, or takes that back. */
+  async mark(m: Voicemail, change: { heard?: boolean; archived?: boolean }): Promise<void> {
+    try {
+      await this.#rpc.call("voice.mark_voicemail", { id: m.id, ...change });
+      if (change.archived) this.#notify.undo(t.archived(m.sender), () => this.mark(m, { archived: false }));
+    } catch (e) {
+      this.#notify.error(e, t.markFailed);
+    }
+    await this.readVoicemail();
   }
   readEngines(): Promise<void> {
     return this.engines.run(async (signal) => (await this.#rpc.call("voice.engines", {}, { signal })).engines);
