@@ -128,6 +128,7 @@ replace github.com/google/pprof => github.com/google/pprof v0.0.0-20250403155104
 ignore (
 	./build/engines/node_modules
 	./build/mcp/node_modules
+	./build/prism/node_modules
 	./build/telegram/node_modules
 	./frontend/node_modules
 )
