@@ -288,7 +288,7 @@ build/bench/node_modules/.package-lock.json: build/bench/package-lock.json
 	@touch $@
 
 .PHONY: setup-bench
-setup-bench: build/bench/node_modules/.package-lock.json
+setup-bench: build/bench/node_modules/.package-lock.json $(PRISM)
 	@build/setup-system.sh $(APT_BENCH)
 
 .PHONY: bench
