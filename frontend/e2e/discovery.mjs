@@ -298,7 +298,7 @@ async function german({ page, go, shot }) {
   await shot("german");
   await page.getByRole("main").getByRole("tab", { name: "Anfragen" }).click();
   await page.getByRole("option", { name: /Angenommen/ }).click();
-  await page.getByText("Helix hat sie nicht ausprobiert.").waitFor();
+  await page.getByRole("list", { name: "Kandidaten" }).waitFor();
   await shot("german requests");
   await page.evaluate(() => localStorage.setItem("helix.language", "en"));
 }
