@@ -67,11 +67,8 @@ describe("finding", () => {
     expect(nav.rest).toEqual(["requests", "r3"]);
   });
   it("says why a request was refused and stays", async () => {
-    const { notify, screen } = setup({
-      "discovery.request": () => {
-        throw new RpcError(-32010, "200 requests are open.");
-      },
-    });
+    const { rpc, notify, screen } = setup();
+    rpc.failNext("discovery.request", new RpcError({ kind: "limit", message: "200 requests are open." }));
     screen.find.query = "euro";
     await screen.find.request();
     expect(notify.error).toHaveBeenCalledOnce();

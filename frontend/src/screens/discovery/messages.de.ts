@@ -147,7 +147,7 @@ export default {
   findLabel: "Was soll es tun?",
   findSources: { "": "beliebig", catalog: "Verzeichnis", imported: "Installiert" },
   findTitle: "API finden",
-  findText: "Durchsuchen Sie das Verzeichnis, das zu Helix gehört, und Ihre eigenen Tools danach, was sie tun. Die Suche nutzt kein Netzwerk.",
+  findText: "Durchsuchen Sie das eingebaute Verzeichnis und Ihre eigenen Tools danach, was sie tun. Die Suche nutzt kein Netzwerk.",
   findFailed: "Die Suche ist fehlgeschlagen.",
   finding: "Suche läuft",
   foundCount: (n: number) => plural(n, { one: "Ergebnis", other: "Ergebnisse" }),

@@ -152,7 +152,7 @@ export const en = {
   findLabel: "What should it do?",
   findSources: { "": "any", catalog: "Directory", imported: "Installed" },
   findTitle: "Find an API",
-  findText: "Search the directory that comes with Helix, and your own tools, by what they do. Searching uses no network.",
+  findText: "Search the built-in directory and your own tools by what they do. Searching uses no network.",
   findFailed: "Couldn't search.",
   finding: "Searching",
   foundCount: (n: number) => plural(n, { one: "result", other: "results" }),
