@@ -2933,6 +2933,7 @@ export interface DiscoverySource {
   path?: string;
   /** the text itself */
   content?: string;
+  /** https, or catalog: and the name of an API of the directory */
   url?: string;
 }
 
