@@ -42,8 +42,10 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 
 # Servers that tests connect to.
 TEST_SERVERS := build/mcp/node_modules/.package-lock.json build/telegram/node_modules/.package-lock.json
-CONFORMANCE  := build/mcp-conformance/node_modules/.package-lock.json
-$(TEST_SERVERS) $(CONFORMANCE): build/%/node_modules/.package-lock.json: build/%/package-lock.json
+# Peers that only targets of their own need.
+CONFORMANCE := build/mcp-conformance/node_modules/.package-lock.json
+PRISM       := build/prism/node_modules/.package-lock.json
+$(TEST_SERVERS) $(CONFORMANCE) $(PRISM): build/%/node_modules/.package-lock.json: build/%/package-lock.json
 	cd build/$* && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
@@ -264,6 +266,10 @@ $(LLAMA)/package.json:
 test-engine: $(LLAMA)/package.json ## A real language model engine with random weights behind the chat wire: streaming, cancel, grammar, insights
 	HELIX_LLAMA=$(LLAMA) $(NICE) $(GO) test -tags engine -count=1 -v -run 'Engine' -timeout 30m ./backend/providers/providerstest ./backend/synthesis
 
+.PHONY: test-prism
+test-prism: $(PRISM) ## Operations of GitHub, Blockfrost and an example against Prism, the mock server of OpenAPI
+	$(NICE) $(GO) test -tags prism -count=1 -v -run Prism -timeout 30m ./backend/discovery
+
 .PHONY: test-container
 test-container: $(ENGINES) ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
@@ -291,7 +297,7 @@ build/bench/node_modules/.package-lock.json: build/bench/package-lock.json
 	@touch $@
 
 .PHONY: setup-bench
-setup-bench: build/bench/node_modules/.package-lock.json
+setup-bench: build/bench/node_modules/.package-lock.json $(PRISM)
 	@build/setup-system.sh $(APT_BENCH)
 
 .PHONY: bench

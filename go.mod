@@ -128,6 +128,7 @@ ignore (
 	./build/engines/node_modules
 	./build/mcp-conformance/node_modules
 	./build/mcp/node_modules
+	./build/prism/node_modules
 	./build/telegram/node_modules
 	./frontend/node_modules
 )

@@ -23,6 +23,9 @@ func registerDiscovery(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "discovery.approve", gateway.Approve, s.Approve)
 	gateway.Handle(a, "discovery.run", gateway.Write, s.Run, gateway.Costly(), gateway.Deadline(hour))
 	gateway.Handle(a, "discovery.cancel", gateway.Write, s.Cancel)
+	gateway.Handle(a, "discovery.install", gateway.Write, s.Install, gateway.Costly())
+	gateway.Handle(a, "discovery.verify", gateway.Write, s.Verify, gateway.Costly())
+	gateway.Handle(a, "discovery.upgrade", gateway.Write, uploadOnce(b, func(p discovery.UpgradeParams) (string, bool) { return p.Path, !p.DryRun }, pathParam(b, false, func(p *discovery.UpgradeParams) *string { return &p.Path }, s.Upgrade)), gateway.DocumentedBy(s.Upgrade), gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Handle(a, "discovery.set_enabled", gateway.Write, s.SetEnabled)
 	gateway.Handle(a, "discovery.revoke", gateway.Write, s.Revoke)
 	gateway.Handle(a, "discovery.set_auth", gateway.Approve, s.SetAuth)
@@ -36,6 +39,7 @@ func registerDiscovery(b *Backend, a *gateway.API) {
 
 	gateway.Forward[discovery.Changed](a, "discovery.changed")
 	gateway.Forward[discovery.ExecutionChanged](a, "discovery.execution")
+	gateway.Forward[discovery.JobChanged](a, "discovery.job")
 	gateway.Forward[discovery.RequestChanged](a, "discovery.request_changed")
 	gateway.Forward[discovery.AuthChanged](a, "discovery.auth_changed")
 }

@@ -2,14 +2,18 @@ package backend
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"helix/backend/agent"
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/discovery"
 	"helix/backend/fault"
+	"helix/backend/providers"
+	"helix/backend/providers/providerstest"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 )
@@ -37,7 +41,18 @@ func TestAPIOperationRunsForEveryCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	call := calls("api_things_listthings", `{"limit":3}`)
+	chat := &chatter{b: c.Backend, srv: providerstest.New(t, providerstest.Options{Replies: []providers.ScriptedReply{call, {Text: "It can't be called."}, call, {Text: "Done."}}})}
+	chat.remote = c.session(t)
+	chat.setUp()
 	callers := map[string]func() bool{
+		"agent": func() bool {
+			session := chat.create(agent.CreateParams{Mode: agent.ModeWork})
+			if turn := chat.say(session.ID, "List three things."); turn.State != agent.Completed {
+				t.Errorf("%+v", turn)
+			}
+			return chat.did(agent.Turn{SessionID: session.ID}) == "made"
+		},
 		"": func() bool {
 			out, err := c.Callables.CallByName(c.ctx, callable.CallParams{Kind: discovery.Kind, Name: "things.listThings", Input: json.RawMessage(`{"limit":3}`)})
 			return err == nil && out.Untrusted
@@ -76,8 +91,20 @@ func TestAPIOperationRunsForEveryCaller(t *testing.T) {
 		}
 	}
 	list, err := c.Discovery.Executions(c.ctx, discovery.ExecutionsParams{ManifestID: made.ManifestID, Status: "success"})
-	if err != nil || len(list.Executions) != 3 {
+	if err != nil || len(list.Executions) != len(callers) {
 		t.Errorf("%+v, %v", list, err)
+	}
+	logged := []string{}
+	for _, x := range list.Executions {
+		full, err := c.Discovery.Execution(c.ctx, discovery.ExecutionParams{ExecutionID: x.ID})
+		if err != nil || string(full.Params) != `{"limit":3}` || full.HTTPStatus == nil || *full.HTTPStatus != 200 || x.Operation != "listThings" {
+			t.Errorf("%+v, %v", full, err)
+		}
+		logged = append(logged, x.Caller)
+	}
+	slices.Sort(logged)
+	if !slices.Equal(logged, []string{"", "agent", "skill", "skill"}) {
+		t.Errorf("the log has the callers %q", logged)
 	}
 	if _, err := c.Discovery.SetEnabled(c.ctx, discovery.EnableParams{ManifestID: *made.ManifestID}); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"helix/backend/discovery"
 	"helix/backend/fault"
+	"helix/backend/gateway"
 )
 
 type openapiCmd struct {
@@ -272,6 +274,9 @@ type manifestCmd struct {
 	Import   manifestImportCmd   `cmd:"" help:"Import a tool from a manifest. It runs only after its approval."`
 	Show     manifestShowCmd     `cmd:"" help:"Show the definition of a tool and its authentication."`
 	Approve  manifestApproveCmd  `cmd:"" help:"Review a tool and allow it to run."`
+	Install  manifestVerifyCmd   `cmd:"" help:"Verify an approved tool and make it ready on this device."`
+	Verify   manifestVerifyCmd   `cmd:"" help:"Try the samples of a tool."`
+	Upgrade  manifestUpgradeCmd  `cmd:"" help:"Replace the definition of a tool by another one. It must be approved again."`
 	Run      openapiCallCmd      `cmd:"" help:"Run an operation."`
 	Enable   manifestEnableCmd   `cmd:"" help:"Switch a tool on."`
 	Disable  manifestDisableCmd  `cmd:"" help:"Switch a tool off. Its runs end."`
@@ -335,6 +340,7 @@ func (m *manifestShowCmd) Run(c *command) error {
 	return show(c, "discovery.get", discovery.ToolParams{ManifestID: id}, func(r discovery.ToolResult) {
 		c.fields("State", r.Status, "Source", first(r.SourceLocation, "pasted"), "Hash", r.DefinitionHash)
 		printManifest(c, r.Manifest)
+		printVerification(c, r)
 		for _, x := range r.Credentials {
 			c.fields("Authentication", x.Name+" ("+first(x.Kind, x.Why)+"): "+x.State)
 		}
@@ -363,6 +369,91 @@ func (m *manifestApproveCmd) Run(c *command) error {
 		return fault.New(fault.Canceled, "Nothing was approved.")
 	}
 	return show(c, "discovery.approve", discovery.ApproveParams{ManifestID: id, DefinitionHash: t.DefinitionHash}, func(discovery.StatusResult) { c.say("Approved.") })
+}
+
+func printVerification(c *command, r discovery.ToolResult) {
+	if r.Verification == nil {
+		c.fields("Verified", "no", "On this device", r.InstallState)
+		return
+	}
+	c.fields("Verified", strings.ReplaceAll(r.Verification.State, "_", " "), "On this device", r.InstallState, "Problem", r.Verification.Error)
+	for _, x := range r.Verification.Samples {
+		c.say("%s: %s %s", plain(x.Capability), x.Result, plain(x.Reason))
+	}
+}
+
+type manifestVerifyCmd struct {
+	toolArg
+	SideEffects bool `help:"Also try samples that change something."`
+}
+
+// Run waits until the samples have been tried.
+func (m *manifestVerifyCmd) Run(c *command) error {
+	id, err := m.id(c)
+	if err != nil {
+		return err
+	}
+	var before gateway.EventsState
+	if _, err := c.call("events.subscribe", gateway.TopicsParams{Topics: []string{"discovery.job"}}, &before); err != nil {
+		return err
+	}
+	var job discovery.JobResult
+	if _, err := c.call("discovery.verify", discovery.VerifyParams{ManifestID: id, Effects: m.SideEffects}, &job); err != nil {
+		return c.refused(err)
+	}
+	ctx, done := context.WithCancel(c.ctx)
+	defer done()
+	err = c.conn.Events(ctx, []string{"discovery.job"}, int64(min(before.Seq, 1<<62)), func(e event) error { //nolint:gosec // bounded
+		var p struct{ Data discovery.JobChanged }
+		if json.Unmarshal(e.Params, &p) == nil && p.Data.JobID == job.JobID && p.Data.Step == "done" {
+			done()
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	var t discovery.ToolResult
+	raw, err := c.call("discovery.get", discovery.ToolParams{ManifestID: id}, &t)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = c.printJSON(raw)
+	} else {
+		printVerification(c, t)
+	}
+	if err == nil && t.InstallState != "ready" {
+		return failed{1}
+	}
+	return err
+}
+
+type manifestUpgradeCmd struct {
+	toolArg
+	openapiSource
+	DryRun bool `help:"Show what would change, and change nothing."`
+}
+
+func (m *manifestUpgradeCmd) Run(c *command) error {
+	id, err := m.id(c)
+	if err != nil {
+		return err
+	}
+	s, err := m.source(c)
+	if err != nil {
+		return err
+	}
+	p := discovery.UpgradeParams{ManifestID: id, Path: s.Path, Content: s.Content, URL: s.URL, DryRun: m.DryRun}
+	return show(c, "discovery.upgrade", p, func(r discovery.UpgradeResult) {
+		printImport(c, r.ImportResult)
+		for _, b := range r.Breaking {
+			c.say("Breaking: %s", plain(b))
+		}
+	})
 }
 
 type manifestEnableCmd struct{ toolArg }

@@ -98,6 +98,9 @@ func (t *Tool) info(c Capability, plan *openapi.Plan) callable.Info {
 	}
 	switch t.Status {
 	case StatusActive:
+		if t.InstallState != installReady {
+			i.Blocked = permission.ReasonInactive
+		}
 	case StatusDisabled:
 		i.Blocked = callable.ReasonDisabled
 	default:

@@ -69,6 +69,10 @@ type Service struct {
 	began  time.Time
 	wake   chan struct{} // a request was added
 
+	ctx  context.Context // of verifications; Close ends it
+	stop context.CancelFunc
+	jobs sync.WaitGroup
+
 	mu      sync.Mutex
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
 	users   map[uuid.UUID]int
@@ -117,13 +121,18 @@ func New(db *storage.DB, o Options) *Service {
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
 	}
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
 	s.calls = netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: openapi.MaxBody, MaxBody: openapi.MaxResponse, MaxRedirects: 3, Timeout: 10 * time.Minute}, o.HTTP, s.allow)
 	return s
 }
 
-// Close drops idle connections.
+// Close ends verifications and drops idle connections.
 func (s *Service) Close() error {
+	s.mu.Lock()
+	s.stop()
+	s.mu.Unlock()
+	s.jobs.Wait()
 	s.fetch.Close()
 	s.calls.Close()
 	return nil
@@ -132,6 +141,9 @@ func (s *Service) Close() error {
 // Recover ends the runs in the log that were in progress when the last process ended.
 func (s *Service) Recover(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		if err := s.recoverInstalls(tx); err != nil {
+			return err
+		}
 		_, err := tx.Exec(`UPDATE tool_execution_log SET status = 'failure', error_class = 'interrupted', error_message = 'Helix was stopped during the run.', completed_at = ? WHERE status = 'running' AND started_at < ?`, tx.Now, s.began)
 		return err
 	})
@@ -153,6 +165,8 @@ func (s *Service) publish(user uuid.UUID, e any) {
 	case Changed:
 		bus.Publish(s.db.Bus(), user, e)
 	case ExecutionChanged:
+		bus.Publish(s.db.Bus(), user, e)
+	case JobChanged:
 		bus.Publish(s.db.Bus(), user, e)
 	case RequestChanged:
 		bus.Publish(s.db.Bus(), user, e)

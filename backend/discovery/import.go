@@ -296,6 +296,9 @@ func difference(was, is *Manifest) *Diff {
 	if was.Execution.Server != is.Execution.Server {
 		d.Changed = append(d.Changed, "server "+is.Execution.Server)
 	}
+	if string(rawJSON(was.Samples)) != string(rawJSON(is.Samples)) {
+		d.Changed = append(d.Changed, "samples")
+	}
 	for _, h := range is.Permissions.Network.Hosts {
 		if !slices.Contains(was.Permissions.Network.Hosts, h) {
 			d.Changed = append(d.Changed, "host "+h)

@@ -24,6 +24,9 @@ type ImportManifestParams struct {
 	DryRun  *bool  `json:"dryRun,omitempty"` // default true: only return what would be imported
 	// OnConflict is what happens if a tool has the name: upgrade, rename or skip. Absent: a Conflict.
 	OnConflict string `json:"onConflict,omitempty"`
+
+	as   string // name of the tool, instead of the one in the manifest
+	from string // where Content was read from
 }
 
 // outline is a manifest as read, in any of the accepted shapes.
@@ -38,6 +41,7 @@ type outline struct {
 	hosts                []string
 	anyHost              bool // it asks for the network and names no hosts
 	timeout              int
+	samples              []Sample
 	warnings             []string
 }
 
@@ -59,6 +63,7 @@ func (s *Service) ImportManifest(ctx context.Context, p ImportManifestParams) (I
 	if err != nil {
 		return ImportResult{}, err
 	}
+	o.name, location = cmp.Or(p.as, o.name), cmp.Or(p.from, location)
 	if o.kind != "http" {
 		return ImportResult{}, fault.Unavailablef("This version of Helix can't run tools of the type %.40s. Only http can be imported.", o.kind)
 	}
@@ -105,6 +110,7 @@ func (s *Service) importOutline(ctx context.Context, o *outline, d *openapi.Docu
 	}
 	m := &t.manifest
 	m.Author, m.Homepage, m.License, m.Execution.TimeoutSeconds = o.author, o.home, o.rights, o.timeout
+	m.Samples = o.samples
 	for _, h := range m.Permissions.Network.Hosts {
 		if !o.anyHost && !slices.Contains(o.hosts, h) {
 			return ImportResult{}, fault.InvalidField("permissions/network/hosts", fault.CodeInvalid, "The operations are sent to %s, which isn't one of the hosts of the manifest.", h)
@@ -194,6 +200,10 @@ func readOutline(doc map[string]any) (*outline, error) {
 		if _, err := fmt.Sscan(fmt.Sprint(v), &o.timeout); err != nil {
 			return nil, fault.InvalidField("execution/timeoutSeconds", fault.CodeType, "The time limit must be a number of seconds.")
 		}
+	}
+	var err error
+	if o.samples, err = readSamples(doc["samples"]); err != nil {
+		return nil, err
 	}
 	network := object(perms["network"])
 	var hosts any

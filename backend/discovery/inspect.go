@@ -29,7 +29,7 @@ import (
 type Source struct {
 	Path    string `json:"path,omitempty"`    // a file that the user chose
 	Content string `json:"content,omitempty"` // the text itself
-	URL     string `json:"url,omitempty"`
+	URL     string `json:"url,omitempty"`     // https, or catalog: and the name of an API of the directory
 }
 
 // InspectParams name a description.
@@ -123,6 +123,13 @@ func (s *Service) read(ctx context.Context, p Source) (raw []byte, location stri
 	}
 	if given != 1 {
 		return nil, "", fault.Invalidf("Provide exactly one of path, content and url.")
+	}
+	if name, ok := strings.CutPrefix(p.URL, sourceCatalog+":"); ok {
+		e, err := entryNamed(name)
+		if err != nil || e.Spec != nil {
+			return e.Spec, p.URL, err
+		}
+		p.URL = e.URL
 	}
 	switch {
 	case p.URL != "":

@@ -23,7 +23,11 @@ const (
 
 // ask adds the question whether a definition is approved to Approvals.
 func (s *Service) ask(tx *storage.Tx, t *Tool) error {
-	lines := []string{"Server: " + t.manifest.Execution.Server, "May reach: " + strings.Join(t.manifest.Permissions.Network.Hosts, ", "), "Operations:"}
+	verify := "It has no samples, so it can't be verified."
+	if n := len(t.manifest.Samples); n > 0 {
+		verify = fmt.Sprintf("Samples: %d. Those that change nothing are tried after the approval.", n)
+	}
+	lines := []string{"Server: " + t.manifest.Execution.Server, "May reach: " + strings.Join(t.manifest.Permissions.Network.Hosts, ", "), verify, "Operations:"}
 	for _, c := range t.manifest.Capabilities {
 		word := map[string]string{"readOnly": "reads", "privileged": "privileged"}[c.Tier]
 		if word == "" {
@@ -78,8 +82,8 @@ type StatusResult struct {
 }
 
 // Approve allows the tool to run with the hosts of its definition. A definition that changed since
-// it was shown is a Conflict. A tool from an API description needs no installation, so it is active
-// at once.
+// it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with
+// samples becomes active when those that change nothing have passed, which is tried now.
 func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, error) {
 	if id, _ := identity.From(ctx); !id.MayApprove() {
 		return StatusResult{}, fault.Deniedf("Only a person can approve a tool.")
@@ -87,6 +91,7 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 	if len(p.Note) > 1000 {
 		return StatusResult{}, fault.Invalidf("A note can have at most 1,000 bytes.")
 	}
+	to := StatusActive
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := loadTool(tx, p.ManifestID)
 		if err != nil {
@@ -113,16 +118,27 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 		if err := s.o.Permission.GrantTx(tx, sub, wants); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE tool_manifest SET status = 'active', approved_hash = definition_hash, approved_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, t.ID); err != nil {
+		if len(t.manifest.Samples) > 0 {
+			to = StatusApproved
+			id, _ := identity.From(ctx)
+			_, err = s.beginVerify(tx, t, id, false)
+		} else {
+			err = saveInstall(tx, t, installReady, nil, "")
+		}
+		if err != nil {
 			return err
 		}
+		if _, err := tx.Exec(`UPDATE tool_manifest SET status = ?, approved_hash = definition_hash, approved_at = ?, updated_at = ? WHERE id = ?`, to, tx.Now, tx.Now, t.ID); err != nil {
+			return err
+		}
+		t.Status = to
 		if err := s.o.Permission.CloseTx(tx, t.ID, t.DefinitionHash, choiceApprove, tokenOf(ctx)); err != nil {
 			return err
 		}
-		s.announce(tx, t.user, Changed{t.ID, StatusActive})
+		s.announce(tx, t.user, Changed{t.ID, to})
 		return audit.Append(tx, audit.Entry{Action: "tool.approved", SubjectKind: string(Kind), SubjectID: t.ID.String(), Details: map[string]any{"name": t.Name, "definitionHash": t.DefinitionHash, "hosts": t.Hosts, "note": permission.Sanitize(p.Note)}})
 	})
-	return StatusResult{StatusActive}, err
+	return StatusResult{to}, err
 }
 
 func tokenOf(ctx context.Context) uuid.UUID {
@@ -150,7 +166,7 @@ func (s *Service) SetEnabled(ctx context.Context, p EnableParams) (StatusResult,
 			return err
 		}
 		if t.Status != StatusActive && t.Status != StatusDisabled {
-			return fault.Conflictf("The tool %s is %s. Approve it first.", t.Name, words(t.Status))
+			return fault.Conflictf("The tool %s is %s. Approve and verify it first.", t.Name, words(t.Status))
 		}
 		if t.Status == to {
 			return nil

@@ -27,6 +27,7 @@ type Manifest struct {
 	Capabilities    []Capability  `json:"capabilities"`
 	Execution       ExecutionSpec `json:"execution"`
 	Permissions     Permissions   `json:"permissions"`
+	Samples         []Sample      `json:"samples,omitempty"`
 }
 
 // Capability is one operation of a tool. Its parameters are in the kept part of the description.
@@ -86,6 +87,9 @@ func (m *Manifest) check() error {
 		return fault.InvalidField("execution/timeoutSeconds", fault.CodeRange, "The time limit must be 1 to 600 seconds.")
 	case len(m.Capabilities) == 0 || len(m.Capabilities) > maxOperations:
 		return fault.InvalidField("operations", fault.CodeRange, "Choose 1 to %d operations.", maxOperations)
+	}
+	if err := m.checkSamples(); err != nil {
+		return err
 	}
 	_, err := m.wants()
 	return err
@@ -154,7 +158,7 @@ func (m *Manifest) document() (json.RawMessage, error) {
 	for _, c := range m.Capabilities {
 		ops = append(ops, c.Name+": "+c.Operation+" ("+c.Tier+")")
 	}
-	return jcs.Marshal(map[string]any{"name": m.Name, "version": m.Version, "description": m.Description, "capabilities": caps, "operations": ops, "server": m.Execution.Server, "openapi": m.Execution.OpenAPI})
+	return jcs.Marshal(map[string]any{"name": m.Name, "version": m.Version, "description": m.Description, "capabilities": caps, "operations": ops, "server": m.Execution.Server, "openapi": m.Execution.OpenAPI, "samples": len(m.Samples)})
 }
 
 // capability returns the operation with a name.

@@ -315,12 +315,11 @@ func (s *Service) take(ctx context.Context, p AcceptParams) (AcceptResult, error
 		}
 		return AcceptResult{t.ID, t.Status}, nil
 	}
-	i := slices.IndexFunc(directory(), func(e entry) bool { return e.Name == name })
-	if i < 0 {
-		return AcceptResult{}, fault.NotFoundf("The directory no longer has %.100q.", name)
+	e, err := entryNamed(name)
+	if err != nil {
+		return AcceptResult{}, err
 	}
-	e := directory()[i]
-	x, err := s.InspectOpenAPI(ctx, InspectParams{URL: e.URL, Content: string(e.Spec)})
+	x, err := s.InspectOpenAPI(ctx, InspectParams{URL: p.Ref})
 	if err != nil {
 		return AcceptResult{}, err
 	}

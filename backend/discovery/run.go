@@ -156,15 +156,21 @@ func (s *Service) prepare(ctx context.Context, t *Tool, operation string, r *cal
 	if j.op, ok = t.manifest.capability(operation); !ok {
 		return j, fault.NotFoundf("The tool %s has no operation %.100q.", t.Name, operation).WithDetails(callable.Refusal{Reason: callable.ReasonGone})
 	}
-	if t.Status != StatusActive {
+	if t.Status != StatusActive && !t.verifying {
 		f := fault.Deniedf("The tool %s is disabled. Switch it on first.", t.Name).WithDetails(callable.Refusal{Reason: callable.ReasonDisabled})
 		if t.Status != StatusDisabled {
 			f = fault.Deniedf("The tool %s waits for approval. Review it in Approvals first.", t.Name).WithDetails(callable.Refusal{Reason: permission.ReasonInactive})
+		}
+		if t.Status == StatusApproved {
+			f = fault.Deniedf("The tool %s isn't verified yet. Verify it first.", t.Name).WithDetails(callable.Refusal{Reason: permission.ReasonInactive})
 		}
 		if t.Status == StatusRevoked {
 			f = fault.Deniedf("The tool %s is revoked. Import it again to use it.", t.Name).WithDetails(callable.Refusal{Reason: permission.ReasonInactive})
 		}
 		return j, f
+	}
+	if t.InstallState != installReady && !t.verifying {
+		return j, fault.Deniedf("The tool %s isn't ready on this device. Verify it first.", t.Name).WithDetails(callable.Refusal{Reason: permission.ReasonInactive})
 	}
 	var err error
 	if j.l, err = s.open(ctx, t); err != nil {

@@ -47,6 +47,15 @@ var directory = sync.OnceValue(func() []entry {
 	return d.Entries
 })
 
+// entryNamed returns an API of the directory.
+func entryNamed(name string) (entry, error) {
+	i := slices.IndexFunc(directory(), func(e entry) bool { return e.Name == name })
+	if i < 0 {
+		return entry{}, fault.NotFoundf("The directory has no API named %.100q.", name)
+	}
+	return directory()[i], nil
+}
+
 // SearchParams ask for tools and APIs that can do something.
 type SearchParams struct {
 	Query   string   `json:"query"`             // words, at most 500 bytes

@@ -20,6 +20,7 @@ import (
 // The states of a tool.
 const (
 	StatusPending  = "pending_approval"
+	StatusApproved = "approved" // not yet verified
 	StatusActive   = "active"
 	StatusDisabled = "disabled"
 	StatusRevoked  = "revoked"
@@ -34,7 +35,8 @@ type Tool struct {
 	SourceType     string     `json:"sourceType"` // local or openapi_url
 	SourceLocation string     `json:"sourceLocation"`
 	Status         string     `json:"status"`
-	Type           string     `json:"type"` // http
+	InstallState   string     `json:"installState"` // on this device: none, installing, ready or failed
+	Type           string     `json:"type"`         // http
 	DefinitionHash string     `json:"definitionHash"`
 	Hosts          []string   `json:"hosts"`
 	Operations     int        `json:"operations"`
@@ -49,15 +51,18 @@ type Tool struct {
 	hash     [32]byte
 	approved [32]byte
 	user     uuid.UUID
+
+	verifying bool // its samples are being tried, which an approved tool that isn't ready may
 }
 
 const toolColumns = `t.id, t.user_id, t.name, t.version, t.description, t.source_type, t.source_location, t.status, t.execution_type, coalesce(t.openapi_spec, ''), t.manifest, t.definition_hash, t.approved_hash,
+	coalesce((SELECT i.state FROM tool_install i WHERE i.tool_id = t.id AND i.definition_hash = t.definition_hash), 'none'),
 	t.created_at, t.updated_at, t.approved_at, t.revoked_at, (SELECT max(started_at) FROM tool_execution_log l WHERE l.tool_id = t.id)`
 
 func scanTool(row storage.Row) (*Tool, error) {
 	t := &Tool{}
 	var hash, approved []byte
-	err := row.Scan(&t.ID, &t.user, &t.Name, &t.Version, &t.Description, &t.SourceType, &t.SourceLocation, &t.Status, &t.Type, &t.spec, storage.JSON(&t.manifest), &hash, &approved,
+	err := row.Scan(&t.ID, &t.user, &t.Name, &t.Version, &t.Description, &t.SourceType, &t.SourceLocation, &t.Status, &t.Type, &t.spec, storage.JSON(&t.manifest), &hash, &approved, &t.InstallState,
 		storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt), storage.TimePtr(&t.ApprovedAt), storage.TimePtr(&t.RevokedAt), storage.TimePtr(&t.LastRunAt))
 	copy(t.hash[:], hash)
 	copy(t.approved[:], approved)
@@ -156,6 +161,8 @@ type ToolResult struct {
 	Tool
 	Manifest    Manifest     `json:"manifest"`
 	Credentials []Credential `json:"credentials"` // of every scheme that its operations use
+	// Verification is the last result of its samples on this device; absent: they were not tried.
+	Verification *Verification `json:"verification,omitempty"`
 }
 
 // Get returns a tool with its definition and which of its credentials are set up.
@@ -168,7 +175,10 @@ func (s *Service) Get(ctx context.Context, p ToolParams) (ToolResult, error) {
 	if out.Credentials, err = s.credentials(ctx, t); err != nil {
 		return ToolResult{}, err
 	}
-	return out, nil
+	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
+		out.Verification, err = verification(tx, t)
+		return err
+	})
 }
 
 // Subject implements permission.Source.
@@ -182,6 +192,9 @@ func (s *Service) Subject(ctx context.Context, _, id string) (permission.Subject
 		return permission.SubjectInfo{}, err
 	}
 	info := permission.SubjectInfo{Name: t.Name, State: t.Status, DefinitionHash: t.hash}
+	if t.Status == StatusApproved { // its samples run with the permissions that were given; prepare refuses everything else
+		info.State = permission.Active
+	}
 	if info.Declared, err = t.manifest.wants(); err != nil {
 		return info, err
 	}

@@ -80,10 +80,13 @@ func Parse(raw []byte, source string) (*Document, error) {
 	}
 	d := &Document{root: root, base: source, byKey: map[string]int{}}
 	switch v := text(root["openapi"]); {
-	case strings.HasPrefix(v, "3.0"):
+	case v == "3" || strings.HasPrefix(v, "3.0"):
 		d.Dialect, d.legacy = v, true
 	case strings.HasPrefix(v, "3.1"):
 		d.Dialect = v
+	case strings.HasPrefix(v, "3."): // a later one describes what it has in common with 3.1 in the same way
+		d.Dialect = v
+		d.warn("/openapi", "OpenAPI %.20s is read as 3.1", v)
 	case v != "":
 		return nil, fault.Invalidf("OpenAPI %.20s isn't supported. Use a description in OpenAPI 3.0 or 3.1, or Swagger 2.0.", v)
 	case strings.HasPrefix(text(root["swagger"]), "2."):

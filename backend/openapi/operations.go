@@ -127,7 +127,7 @@ var pageParams = []string{"page", "cursor", "offset", "after", "page_token", "pa
 func isControl(r rune) bool { return r < 0x20 || r == 0x7f }
 
 func hasDotSegment(path string) bool {
-	for _, s := range strings.Split(path, "/") {
+	for s := range strings.SplitSeq(path, "/") {
 		if isDots(s) {
 			return true
 		}
@@ -137,6 +137,9 @@ func hasDotSegment(path string) bool {
 
 // isDots reports whether clients or servers may treat a segment as . or .. .
 func isDots(segment string) bool {
+	if len(segment) > len("%2e%2e") {
+		return false
+	}
 	s := strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
 	return s == "." || s == ".."
 }

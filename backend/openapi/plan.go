@@ -32,6 +32,7 @@ type Plan struct {
 	broken []string                        // references in the input that lead nowhere
 
 	responses map[string]any
+	accept    string   // media types of the successful responses
 	servers   []Server // of the operation or path; empty: those of the document
 }
 
@@ -190,6 +191,7 @@ func (d *Document) Plan(key string) (*Plan, error) {
 	if p.servers = d.servers(raw["servers"]); len(p.servers) == 0 {
 		p.servers = d.servers(item["servers"])
 	}
+	p.accept = p.accepts()
 	b := d.bundle(false)
 	root := p.inputSchema(b)
 	p.broken = b.broken

@@ -213,7 +213,7 @@ func (p *Plan) Build(input json.RawMessage, o BuildOptions) (*Request, error) {
 		return nil, err
 	}
 	if r.Header.Get("Accept") == "" {
-		r.Header.Set("Accept", p.accepts())
+		r.Header.Set("Accept", p.accept)
 	}
 	if r.URL, err = address(o.Server, path, query); err != nil {
 		return nil, err
@@ -241,9 +241,18 @@ func address(server, path string, query []string) (string, error) {
 
 // literal percent-encodes what a template may contain but a path may not.
 func literal(path string) string {
+	plain := func(c byte) bool { return c > 0x20 && c < 0x7f && strings.IndexByte(`"<>\^`+"`{|}", c) < 0 }
+	i := 0
+	for i < len(path) && plain(path[i]) {
+		i++
+	}
+	if i == len(path) {
+		return path
+	}
 	var b strings.Builder
-	for i := range len(path) {
-		if c := path[i]; c > 0x20 && c < 0x7f && !strings.ContainsRune(`"<>\^`+"`{|}", rune(c)) {
+	b.WriteString(path[:i])
+	for ; i < len(path); i++ {
+		if c := path[i]; plain(c) {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
@@ -251,6 +260,9 @@ func literal(path string) string {
 	}
 	return b.String()
 }
+
+// braces keeps a value from looking like a parameter of the template.
+var braces = strings.NewReplacer("{", "%7B", "}", "%7D")
 
 // inPath replaces the parameter in a path.
 func (x *parameter) inPath(path string, v any) (string, error) {
@@ -268,8 +280,7 @@ func (x *parameter) inPath(path string, v any) (string, error) {
 	if s == "" {
 		return "", wrong(x.arg, "must not be empty")
 	}
-	s = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(s)
-	out := strings.ReplaceAll(path, mark, s)
+	out := strings.ReplaceAll(path, mark, braces.Replace(s))
 	if hasDotSegment(out) {
 		return "", wrong(x.arg, "can't be a segment of dots")
 	}

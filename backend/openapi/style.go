@@ -58,11 +58,23 @@ const hexDigits = "0123456789ABCDEF"
 // escape percent-encodes everything but the unreserved characters of RFC 3986. With reserved, the
 // reserved characters also stay, except those that would begin another parameter or a fragment.
 func escape(s string, reserved bool) string {
+	plain := func(c byte) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~' ||
+			reserved && strings.IndexByte(":/?@!$'()*,;=", c) >= 0
+	}
+	i := 0
+	for i < len(s) && plain(s[i]) {
+		i++
+	}
+	if i == len(s) { // most values
+		return s
+	}
 	var b strings.Builder
-	for i := range len(s) {
+	b.Grow(len(s) + 16)
+	b.WriteString(s[:i])
+	for ; i < len(s); i++ {
 		c := s[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~' ||
-			reserved && strings.IndexByte(":/?@!$'()*,;=", c) >= 0 {
+		if plain(c) {
 			b.WriteByte(c)
 			continue
 		}
@@ -154,9 +166,12 @@ func form(style, name string, v any, explode bool, enc func(string) string) (str
 	if len(list) == 0 {
 		return "", nil
 	}
-	sep := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[style]
-	if sep == "" {
-		sep = ","
+	sep := ","
+	switch style {
+	case "spaceDelimited":
+		sep = "%20"
+	case "pipeDelimited":
+		sep = "%7C"
 	}
 	switch {
 	case explode && isObject:

@@ -840,6 +840,7 @@ var LocalOnly = []string{
 	"tool_credential",      // its values are in the secrets of this device
 	"tool_discovery_queue", // what is missing on this device
 	"tool_execution_log",   // of this device
+	"tool_install",         // of this device
 	"tool_manifest",        // an approval is valid only on the device where it was given
 	"tool_secrets",
 	"voice_microphones",

@@ -1,5 +1,6 @@
 // The Discovery screen with a real API of the suite: inspect its description, choose operations, approve, run one from
-// its form, store a key, see the log, replace the definition, approve again, turn off, revoke and undo, revoke.
+// its form, store a key, see the log, replace the definition, approve again, turn off, revoke and undo, revoke. Then what
+// is missing is searched for, requested and added from the directory, and a tool is verified by its samples.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { until } from "./lib/page.mjs";
@@ -51,6 +52,9 @@ export default async function (t) {
     await change(t, api);
     await keys(t);
     await revoke(t);
+    await find(t);
+    await request(t);
+    await verify(t, api);
     await german(t);
   } finally {
     api.stop();
@@ -212,11 +216,89 @@ async function revoke({ page, rpc }) {
   await page.getByText("No API tools yet").waitFor();
 }
 
+const view = (page, name) => page.getByRole("main").getByRole("tab", { name });
+
+async function find({ page, go, looks }) {
+  await go("discovery");
+  await view(page, "Find").click();
+  await page.getByText("Find an API").first().waitFor();
+  await page.getByRole("searchbox", { name: "What should it do?" }).fill("exchange rate of the euro");
+  const row = page.getByRole("list", { name: "Find" }).getByRole("listitem").filter({ hasText: "Frankfurter" });
+  await row.getByText("Unverified").waitFor();
+  await away(page);
+  await looks("find");
+  await row.getByRole("button", { name: "Add…" }).click();
+  await dialog(page).getByRole("checkbox").first().waitFor();
+  await dialog(page).getByRole("button", { name: "Close" }).last().click();
+  await dialog(page).first().waitFor({ state: "detached" });
+}
+
+/** A request leads to candidates, and the chosen one to a tool that waits for approval. */
+async function request({ page, go, rpc, check, looks }) {
+  await page.getByRole("button", { name: "Request it" }).click();
+  const ask = page.getByRole("complementary", { name: "Request" });
+  await ask.getByText("Candidates found").waitFor();
+  await away(page);
+  await looks("request");
+  await ask.getByRole("list", { name: "Candidates" }).getByRole("listitem").filter({ hasText: "Frankfurter" }).getByRole("button", { name: "Add…" }).click();
+  await dialog(page).getByRole("button", { name: "Review" }).click();
+  await dialog(page).getByText("This is what would be added.").waitFor();
+  await dialog(page).getByRole("button", { name: "Add", exact: true }).click();
+  await panel(page).getByRole("group", { name: "Approve this tool" }).waitFor();
+  const [made] = (await rpc("discovery.list", {})).tools;
+  const [asked] = (await rpc("discovery.queue", {})).requests;
+  check(made.status === "pending_approval" && asked.manifestId === made.manifestId && Boolean(asked.finishedAt), "the request ended with a tool that waits for approval");
+  await rpc("discovery.request", { capabilityDescription: "zzz qqq", requestedBy: "agent" });
+  await go("discovery/requests");
+  const rows = page.getByRole("listbox", { name: "Requests" });
+  await rows.getByRole("option", { name: "zzz qqq, Nothing found" }).waitFor();
+  await rows.getByRole("option", { name: /Accepted/ }).click();
+  await ask.getByRole("button", { name: "Open tool" }).waitFor();
+  await away(page);
+  await looks("requests");
+  await rpc("discovery.revoke", { manifestId: made.manifestId });
+}
+
+async function verify({ page, go, rpc, looks }, api) {
+  const described = api.describe("Reads a note");
+  const host = new URL(described.servers[0].url).host;
+  const manifest = {
+    manifestVersion: 1,
+    name: "sampled",
+    version: "1.0.0",
+    description: "Notes with samples.",
+    capabilities: [{ name: "getNote" }, { name: "addNote" }],
+    execution: { type: "http", openapi: described },
+    permissions: { network: { hosts: [host] } },
+    samples: [
+      { capability: "getNote", params: { id: 1 }, expect: { contains: "note 1" } },
+      { capability: "addNote", params: { body: { text: "x" } }, expect: {} },
+    ],
+  };
+  const { manifestId } = await rpc("discovery.import_manifest", { content: JSON.stringify(manifest), dryRun: false });
+  await go(`discovery/${manifestId}`);
+  await panel(page).getByRole("group", { name: "Approve this tool" }).getByRole("button", { name: "Approve" }).click();
+  const shown = panel(page).getByRole("group", { name: "Verification" });
+  await shown.getByText("Samples passed").waitFor();
+  await panel(page).getByText("Active", { exact: true }).waitFor();
+  await shown.getByText("Skipped").waitFor();
+  await away(page);
+  await looks("verified");
+  await shown.getByRole("button", { name: "Verify" }).click();
+  await until(async () => (await rpc("discovery.executions", { manifestId })).executions.length === 2, "the sample was tried again");
+  await shown.getByText("Samples passed").waitFor();
+  await rpc("discovery.revoke", { manifestId });
+}
+
 async function german({ page, go, shot }) {
   await page.evaluate(() => localStorage.setItem("helix.language", "de"));
   await page.reload();
   await go("discovery");
   await page.getByText("Noch keine API-Tools").waitFor();
   await shot("german");
+  await page.getByRole("main").getByRole("tab", { name: "Anfragen" }).click();
+  await page.getByRole("option", { name: /Angenommen/ }).click();
+  await page.getByRole("list", { name: "Kandidaten" }).waitFor();
+  await shot("german requests");
   await page.evaluate(() => localStorage.setItem("helix.language", "en"));
 }

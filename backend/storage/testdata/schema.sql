@@ -1663,6 +1663,17 @@ CREATE TABLE tool_execution_log (
     created_at      INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE tool_install (
+    tool_id         BLOB PRIMARY KEY REFERENCES tool_manifest (id) ON DELETE CASCADE,
+    user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32), -- of another definition it says nothing
+    state           TEXT NOT NULL CHECK (state IN ('installing', 'ready', 'failed')),
+    verified_at     INTEGER,
+    verify_result   TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(verify_result)),
+    error           TEXT NOT NULL DEFAULT '',
+    updated_at      INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE tool_manifest (
     id                BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -2290,6 +2301,8 @@ CREATE INDEX tool_execution_log_running ON tool_execution_log (status) WHERE sta
 CREATE INDEX tool_execution_log_started ON tool_execution_log (user_id, started_at DESC);
 
 CREATE INDEX tool_execution_log_tool ON tool_execution_log (tool_id, started_at DESC);
+
+CREATE INDEX tool_install_user ON tool_install (user_id);
 
 CREATE UNIQUE INDEX tool_manifest_name ON tool_manifest (user_id, name) WHERE status <> 'revoked';
 

@@ -2610,6 +2610,14 @@ export interface DiscoveryExecutionsResult {
   executions: DiscoveryExecution[];
 }
 
+/** Expectation is what the body of a result must be. Without any, the call must succeed. */
+export interface DiscoveryExpectation {
+  equals?: unknown;
+  schema?: unknown;
+  /** in the body as text */
+  contains?: string;
+}
+
 /** ImportManifestParams name a manifest. */
 export interface DiscoveryImportManifestParams {
   /** a file that the user chose */
@@ -2673,6 +2681,23 @@ export interface DiscoveryInspection {
   skipped: OpenapiWarning[];
 }
 
+/** JobChanged is the event discovery.job: an installation or verification got on. */
+export interface DiscoveryJobChanged {
+  jobId: string;
+  manifestId: string;
+  /** the operation that is tried, or done */
+  step: string;
+  done: number;
+  total: number;
+  /** why it failed */
+  message?: string;
+}
+
+/** JobResult names background work, whose progress is announced by discovery.job. */
+export interface DiscoveryJobResult {
+  jobId: string;
+}
+
 /** ListParams filter tools. */
 export interface DiscoveryListParams {
   /** absent: all but revoked */
@@ -2701,6 +2726,7 @@ export interface DiscoveryManifest {
   capabilities: DiscoveryCapability[];
   execution: DiscoveryExecutionSpec;
   permissions: DiscoveryPermissions;
+  samples?: DiscoverySample[];
 }
 
 /** Network lists the hosts that a tool may reach: a host with an optional port, or localhost with a port. */
@@ -2881,6 +2907,21 @@ export interface DiscoveryRunResult {
   request?: DiscoveryRequestView;
 }
 
+/** Sample is a call whose result is known, so that a tool can be tried before it is used. */
+export interface DiscoverySample {
+  capability: string;
+  params?: unknown;
+  expect: DiscoveryExpectation;
+}
+
+/** SampleResult is what a sample showed. */
+export interface DiscoverySampleResult {
+  capability: string;
+  /** pass, fail or skipped */
+  result: string;
+  reason?: string;
+}
+
 /** SearchParams ask for tools and APIs that can do something. */
 export interface DiscoverySearchParams {
   /** words, at most 500 bytes */
@@ -2902,6 +2943,7 @@ export interface DiscoverySource {
   path?: string;
   /** the text itself */
   content?: string;
+  /** https, or catalog: and the name of an API of the directory */
   url?: string;
 }
 
@@ -2927,6 +2969,8 @@ export interface DiscoveryTool {
   sourceType: string;
   sourceLocation: string;
   status: string;
+  /** on this device: none, installing, ready or failed */
+  installState: string;
   /** http */
   type: string;
   definitionHash: string;
@@ -2949,6 +2993,8 @@ export interface DiscoveryToolResult {
   manifest: DiscoveryManifest;
   /** of every scheme that its operations use */
   credentials: DiscoveryCredential[];
+  /** Verification is the last result of its samples on this device; absent: they were not tried. */
+  verification?: DiscoveryVerification;
   manifestId: string;
   name: string;
   version: string;
@@ -2957,6 +3003,8 @@ export interface DiscoveryToolResult {
   sourceType: string;
   sourceLocation: string;
   status: string;
+  /** on this device: none, installing, ready or failed */
+  installState: string;
   /** http */
   type: string;
   definitionHash: string;
@@ -2967,6 +3015,50 @@ export interface DiscoveryToolResult {
   approvedAt?: string;
   revokedAt?: string;
   lastRunAt?: string;
+}
+
+/** UpgradeParams name another definition of a tool: an API description or a manifest. */
+export interface DiscoveryUpgradeParams {
+  manifestId: string;
+  /** a file that the user chose */
+  path?: string;
+  /** the text itself */
+  content?: string;
+  url?: string;
+  /** only return what would change */
+  dryRun?: boolean;
+}
+
+/** UpgradeResult is a tool with another definition, which waits for approval. */
+export interface DiscoveryUpgradeResult {
+  /** operations that are gone, and inputs that are accepted no longer */
+  breaking: string[];
+  manifest: DiscoveryManifest;
+  definitionHash: string;
+  /** of a manifest: canonical, guide or schema */
+  sourceShape?: string;
+  warnings: string[];
+  /** from the definition that it replaces */
+  diff?: DiscoveryDiff;
+  /** absent: nothing was stored */
+  manifestId?: string;
+  status?: string;
+}
+
+/** Verification is what the samples of a tool showed on this device. */
+export interface DiscoveryVerification {
+  /** State is passed, failed, or not_verifiable: the tool has no samples that could be tried. */
+  state: string;
+  at: string;
+  samples: DiscoverySampleResult[];
+  error?: string;
+}
+
+/** VerifyParams name a tool whose samples are tried. */
+export interface DiscoveryVerifyParams {
+  manifestId: string;
+  /** also try samples that change something */
+  sideEffects?: boolean;
 }
 
 /** Info describes a scenario. */
@@ -10726,7 +10818,7 @@ export interface Methods {
   "discover_tool": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
   /** Imports the candidate that a person chose. Like every import, it gives no permission. */
   "discovery.accept": { params: DiscoveryAcceptParams; result: DiscoveryAcceptResult };
-  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool from an API description needs no installation, so it is active at once. */
+  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with samples becomes active when those that change nothing have passed, which is tried now. */
   "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
   /** Ends a run. A run that has ended is NotFound. */
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
@@ -10748,6 +10840,8 @@ export interface Methods {
   "discovery.import_openapi": { params: DiscoveryImportOpenAPIParams; result: DiscoveryImportResult };
   /** Reads an API description and returns what it contains. It changes nothing but keeps the description for a day, so that operations can be listed and imported. */
   "discovery.inspect_openapi": { params: DiscoverySource; result: DiscoveryInspection };
+  /** Installs an approved tool on this device: it tries the samples that change nothing, and the tool becomes active if they pass. A tool that is installed already is tried again. */
+  "discovery.install": { params: DiscoveryToolParams; result: DiscoveryJobResult };
   /** Returns the user's tools from API descriptions. */
   "discovery.list": { params: DiscoveryListParams; result: DiscoveryListResult };
   /** Prepares a sign-in with OAuth and PKCE, and returns the address that the user opens. Its end is announced by discovery.auth_changed. */
@@ -10772,6 +10866,10 @@ export interface Methods {
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
   /** Switches an approved tool on or off. Switching it off ends its runs. */
   "discovery.set_enabled": { params: DiscoveryEnableParams; result: DiscoveryStatusResult };
+  /** Replaces the definition of a tool and keeps its ID, name, credentials and history. Of an API description it takes the operations that the tool has. It must be approved again, and until then doesn't run. The same definition changes nothing. */
+  "discovery.upgrade": { params: DiscoveryUpgradeParams; result: DiscoveryUpgradeResult };
+  /** Tries the samples of a tool under its permissions and limits. If one fails, the tool can't run on this device until they pass. A sample that changes something is tried only with sideEffects. */
+  "discovery.verify": { params: DiscoveryVerifyParams; result: DiscoveryJobResult };
   /** Returns the scenarios included in the program. */
   "eval.list": { params: Record<string, never>; result: EvalListResult };
   /** Returns the results so far, and how they differ from earlier ones. */
@@ -11598,6 +11696,8 @@ export interface Events {
   "discovery.changed": DiscoveryChanged;
   /** ExecutionChanged is the event discovery.execution: a run has started or ended. */
   "discovery.execution": DiscoveryExecutionChanged;
+  /** JobChanged is the event discovery.job: an installation or verification got on. */
+  "discovery.job": DiscoveryJobChanged;
   /** RequestChanged is the event discovery.request_changed. */
   "discovery.request_changed": DiscoveryRequestChanged;
   /** EventsGap tells a client that was too slow which events were dropped. It may request them with events.resume while they are still stored, or reload what it shows. */
@@ -11846,6 +11946,7 @@ export const METHODS = [
   { name: "discovery.import_manifest", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.import_openapi", scope: "write", costly: true, deadlineMs: 240000 },
   { name: "discovery.inspect_openapi", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.install", scope: "write", costly: true },
   { name: "discovery.list", scope: "read", costly: false },
   { name: "discovery.oauth_start", scope: "approve", costly: false },
   { name: "discovery.operations", scope: "read", costly: false },
@@ -11858,6 +11959,8 @@ export const METHODS = [
   { name: "discovery.search", scope: "read", costly: false },
   { name: "discovery.set_auth", scope: "approve", costly: false },
   { name: "discovery.set_enabled", scope: "write", costly: false },
+  { name: "discovery.upgrade", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.verify", scope: "write", costly: true },
   { name: "eval.list", scope: "read", costly: false },
   { name: "eval.result", scope: "read", costly: false, deadlineMs: 240000 },
   { name: "eval.run", scope: "write", costly: true },
@@ -12276,6 +12379,7 @@ export const EVENTS = [
   "discovery.auth_changed",
   "discovery.changed",
   "discovery.execution",
+  "discovery.job",
   "discovery.request_changed",
   "events.gap",
   "mcp.auth_changed",

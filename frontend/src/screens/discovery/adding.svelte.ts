@@ -1,6 +1,6 @@
 import { asError, type Params, type Rpc, type RpcError } from "../../lib/rpc";
 import { Load } from "../../lib/ui/state";
-import type { Inspection, Operation, Preview } from "./types";
+import type { Inspection, Operation, Origin, Preview } from "./types";
 
 type Source = Params<"discovery.inspect_openapi">;
 
@@ -24,6 +24,8 @@ export class AddTool {
   server = $state("");
   onConflict = $state<"" | "upgrade" | "rename">("");
   preview = $state.raw<Preview | null>(null);
+  /** The candidate of a request that is added. */
+  origin = $state.raw<Origin | null>(null);
   /** When the current work began, or 0. */
   since = $state(0);
   error = $state.raw<RpcError | null>(null);
@@ -40,8 +42,10 @@ export class AddTool {
   }
   readonly tokens = $derived.by(() => [...this.chosen.values()].reduce((a, b) => a + b, 0));
 
-  begin(): void {
+  /** Opens the sheet; with a source it is inspected at once. */
+  begin(source: Source | null = null, origin: Origin | null = null): void {
     this.cancel();
+    this.origin = origin;
     this.open = true;
     this.step = "source";
     this.inspection = this.preview = null;
@@ -49,6 +53,7 @@ export class AddTool {
     this.chosen = new Map();
     this.query = this.tag = this.name = this.server = this.onConflict = "";
     this.operations.clear();
+    if (source) void this.inspect(source);
   }
 
   cancel(): void {
@@ -130,7 +135,9 @@ export class AddTool {
   async add(): Promise<string | null> {
     let id: string | null = null;
     await this.#work(async (signal) => {
-      id = (await this.#rpc.call("discovery.import_openapi", { ...this.#params, dryRun: false }, { signal })).manifestId ?? null;
+      const { operations, name } = this.#params;
+      const made = this.origin ? await this.#rpc.call("discovery.accept", { ...this.origin, operations, name }, { signal }) : await this.#rpc.call("discovery.import_openapi", { ...this.#params, dryRun: false }, { signal });
+      id = made.manifestId ?? null;
       this.open = false;
     });
     return id;

@@ -2,9 +2,11 @@ import { ListState, route } from "../../lib/list/state";
 import type { Rpc } from "../../lib/rpc";
 import { Load, nav, toasts, type Notify } from "../../lib/ui/state";
 import { AddTool } from "./adding.svelte";
-import { toolAt } from "./address";
+import { parts, toolAt } from "./address";
+import { FindApis } from "./find.svelte";
 import { t } from "./messages";
 import { OpenTool } from "./tool.svelte";
+import { Requests } from "./requests.svelte";
 import type { Execution, Row } from "./types";
 
 export type Filters = { status: string };
@@ -17,6 +19,8 @@ export class DiscoveryScreen {
   readonly execution = new Load<Execution>();
   readonly open: OpenTool;
   readonly adding: AddTool;
+  readonly find: FindApis;
+  readonly requests: Requests;
   readonly #rpc: Rpc;
   readonly #notify: Notify & Pick<typeof toasts, "deferred">;
 
@@ -25,9 +29,11 @@ export class DiscoveryScreen {
     this.#notify = notify;
     this.open = new OpenTool(rpc, notify);
     this.adding = new AddTool(rpc);
+    this.find = new FindApis(rpc, notify);
+    this.requests = new Requests(rpc, notify);
     this.list = new ListState<Row, Filters>({
       id: (x) => x.manifestId,
-      route: route("discovery", ["log"]),
+      route: route("discovery", parts),
       filters: { status: "" },
       read: async ({ query, filters, offset, limit, signal }) => {
         const r = await rpc.call("discovery.list", { limit, offset, ...(query === "" ? {} : { query }), ...(filters.status === "" ? {} : { status: filters.status }) }, { signal });
@@ -56,6 +62,8 @@ export class DiscoveryScreen {
       this.#rpc.onReload(() => void this.open.read()),
     );
     this.log.start(this.#rpc, ["discovery.execution"]);
+    this.requests.list.start(this.#rpc, ["discovery.request_changed"]);
+    void this.requests.list.page.reload();
     void this.list.page.reload();
   }
 
@@ -67,7 +75,7 @@ export class DiscoveryScreen {
     const id = await this.adding.add();
     if (id === null) return;
     await this.list.page.reload();
-    nav.go(toolAt(id));
+    nav.go(toolAt(id)); // also from a request, whose tool it is
     if (this.open.id === id) void this.open.read();
   }
 
@@ -85,6 +93,11 @@ export class DiscoveryScreen {
       this.list.put(x);
       this.#notify.error(e, t.notSaved(x.name));
     }
+  }
+
+  verify(x: Row): void {
+    this.open.show(x.manifestId);
+    void this.open.verify(x);
   }
 
   /** Turns a tool off at once and revokes it after the time for Undo: a revocation is final. */

@@ -2,7 +2,7 @@ import Compass from "@lucide/svelte/icons/compass";
 import { rpc } from "../../lib/rpc";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { nav } from "../../lib/ui/state";
-import { addressOf, toolAt } from "./address";
+import { addressOf, parts, toolAt } from "./address";
 import { discoveryScreen } from "./instance";
 import { t } from "./messages";
 import { views } from "./types";
@@ -17,7 +17,7 @@ export const screen: ScreenDef = {
   icon: Compass,
   needs: ["discovery.list"],
   item: (id) => toolAt(id),
-  parts: ["log"],
+  parts,
   load: () => import("./Discovery.svelte"),
   keys: "g d",
   badge: () => discoveryScreen().waiting,

@@ -2,7 +2,7 @@ import type { Rpc } from "../../lib/rpc";
 import { CallRun } from "../../lib/run/call.svelte";
 import { Load, SignIn, type Notify } from "../../lib/ui/state";
 import { t } from "./messages";
-import type { Credential, Execution, Operation, Tool } from "./types";
+import type { Credential, Execution, Operation, Row, Tool } from "./types";
 
 const page = 100;
 
@@ -95,6 +95,16 @@ export class OpenTool {
       this.busy = "";
       await this.read();
     }
+  }
+
+  /** Tries the samples of the tool; its state tells the end. */
+  async verify(x: Pick<Row, "manifestId" | "name">): Promise<void> {
+    try {
+      await this.#rpc.call("discovery.verify", { manifestId: x.manifestId });
+    } catch (e) {
+      this.#notify.error(e, t.verifyFailed(x.name));
+    }
+    await this.read();
   }
 
   /** Stores a credential; false if it was refused. */

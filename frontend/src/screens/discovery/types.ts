@@ -8,7 +8,15 @@ export type Inspection = Result<"discovery.inspect_openapi">;
 export type Preview = Result<"discovery.import_openapi">;
 export type Execution = Item<"discovery.executions", "executions">;
 
+export type Candidate = Item<"discovery.search", "results">;
+export type Request = Item<"discovery.queue", "requests">;
+/** A candidate of a request, which an import then ends. */
+export interface Origin {
+  requestId: string;
+  ref: string;
+}
+
 export const tabs = ["operations", "runs", "rights"] as const;
 export type Tab = (typeof tabs)[number];
-export const views = ["tools", "log"] as const;
+export const views = ["tools", "find", "requests", "log"] as const;
 export type View = (typeof views)[number];
