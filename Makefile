@@ -10,7 +10,7 @@ COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
 # One flag set for every build of the window: changing it compiles all C again.
 DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
-PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/autostart ./app/notices ./frontend ./build/gen ./build/testlog
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/testlog
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
 GOTESTSUM   := $(TOOLS)/gotestsum-1.13.0
@@ -293,6 +293,9 @@ bench: $(HELIX) setup-bench ## Measure everything against its peers and write do
 .PHONY: bench-%
 bench-%: $(HELIX) setup-bench ## Measure one area and write its section of docs/benchmarks.md: gateway, storage, audit, tools, …
 	@cd build/bench && $(NICE) $(GO) run ./all $*
+
+# These also measure or drive the window.
+bench-desktop bench: $(WINDOW)
 
 .PHONY: clean
 clean: ## Remove what was built (never user data)

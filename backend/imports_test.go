@@ -83,6 +83,7 @@ var levels = map[string]int{
 	"backend/memory/importer":              engine,
 	"backend/memory/importer/importertest": engine,
 	"app/e2e":                              face,
+	"app/e2e/windowtest":                   foundation,
 	"backend/tools":                        domain,
 	"backend/coretools":                    domain,
 	"backend/wasmtools":                    domain,
