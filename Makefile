@@ -299,4 +299,4 @@ bench-desktop bench: $(WINDOW)
 
 .PHONY: clean
 clean: ## Remove what was built (never user data)
-	rm -rf build/bin frontend/dist/assets frontend/dist/index.html
+	rm -rf build/bin frontend/dist/assets frontend/dist/index.html frontend/packed/assets frontend/packed/index.html.gz
