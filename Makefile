@@ -248,9 +248,15 @@ test-window: $(WINDOW) $(HELIX) $(GOTESTSUM)
 race: $(ENGINES) $(MODEL) ui ## Everything under the race detector (about 15 minutes)
 	HELIX_RACE=all CGO_ENABLED=1 $(NICE) $(GO) test $(RACE) -timeout 60m $(PORTABLE)
 
-.PHONY: soak
-soak: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
+.PHONY: test-long
+test-long: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
 	HELIX_LONG=1 $(NICE) $(GO) test -timeout 60m ./backend/...
+
+HOURS ?= 1
+.PHONY: soak
+soak: $(ENGINES) $(MODEL) ## Helix works for HOURS (0.05 is the short form): growth of goroutines, files, processes and memory
+	@mkdir -p build/bin build/bench/bin
+	cd build/bench && $(GO) build -o bin/soak ./soak && $(NICE) bin/soak -for $(HOURS)h | tee ../bin/soak.tsv
 
 LLAMA := $(TOOLS)/llama/node_modules/node-llama-cpp
 $(LLAMA)/package.json:

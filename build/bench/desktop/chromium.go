@@ -45,6 +45,7 @@ func (b *bench) startChromium(dir string) (t times) {
 		t, err = t.read(began, r.page)
 		return err
 	})
+	t.used = used(r.pid)
 	return t
 }
 
@@ -108,7 +109,7 @@ func pageAddress(port string) (string, error) {
 func evaluate(address string, out any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, address, nil)
+	c, _, err := websocket.Dial(ctx, address, nil) //nolint:bodyclose // the connection is its body
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,9 @@ func evaluate(address string, out any) error {
 		return err
 	}
 	var answer struct {
-		Result struct{ Result struct{ Value json.RawMessage } }
+		Result struct {
+			Result struct{ Value json.RawMessage }
+		}
 	}
 	if err := wsjson.Read(ctx, c, &answer); err != nil {
 		return err

@@ -126,7 +126,7 @@ func dial(dir string) (c *gateway.Client) {
 		defer cancel()
 		other, err := backend.Running(ctx, backend.Options{DataDir: dir})
 		if err != nil || other == nil {
-			return errors.Join(err, errors.New("Helix does not answer"))
+			return errors.Join(err, errors.New("no answer from Helix"))
 		}
 		c, err = gateway.Dial(ctx, other.ClientOptions("bench"))
 		return err

@@ -12,8 +12,8 @@ import (
 	"helixbench/procfs"
 )
 
-// times of one start, in milliseconds after the start of the process.
-type times struct{ painted, ready, icon float64 }
+// times of one start, in milliseconds after the start of the process; used is processor time.
+type times struct{ painted, ready, icon, used float64 }
 
 // paintTimes is when the page was first painted with content, and when it could be used, in
 // milliseconds since 1970; 0: not yet.
@@ -34,7 +34,7 @@ func (b *bench) start() {
 	dir, served := b.folder("window"), b.folder("served")
 	stop := b.serve(served)
 	defer stop()
-	var ours, theirs struct{ painted, ready, icon []float64 }
+	var ours, theirs struct{ painted, ready, icon, used []float64 }
 	for i := range *starts + 1 {
 		s, pid, t := b.startWindow(lib, dir)
 		if i == 1 {
@@ -49,14 +49,15 @@ func (b *bench) start() {
 		if i == 0 { // the first start of each is not warm
 			continue
 		}
-		ours.painted, ours.ready, ours.icon = append(ours.painted, t.painted), append(ours.ready, t.ready), append(ours.icon, t.icon)
-		theirs.painted, theirs.ready = append(theirs.painted, u.painted), append(theirs.ready, u.ready)
+		ours.painted, ours.ready, ours.icon, ours.used = append(ours.painted, t.painted), append(ours.ready, t.ready), append(ours.icon, t.icon), append(ours.used, t.used)
+		theirs.painted, theirs.ready, theirs.used = append(theirs.painted, u.painted), append(theirs.ready, u.ready), append(theirs.used, u.used)
 	}
 	row := func(name string, a, b []float64) {
 		figures.Print(name, median(a), "ms", median(a)/median(b), "chromium --app")
 	}
 	row("start to first paint, warm", ours.painted, theirs.painted)
 	row("start to page ready, warm", ours.ready, theirs.ready)
+	row("start to page ready, processor time of all processes", ours.used, theirs.used)
 	figures.Print("start to tray icon", median(ours.icon), "ms", 0, "")
 }
 
@@ -80,9 +81,12 @@ func (b *bench) startWindow(lib, dir string) (s *windowtest.Session, pid int, t 
 		t, err = t.read(began, func(out any) error { return s.JS(out, paintTimes) })
 		return err
 	})
+	t.used = used(pid)
 	t.icon = (<-icon).Sub(began).Seconds() * 1000
 	return s, pid, t
 }
+
+func used(pid int) float64 { return procfs.CPU(procfs.Family(pid)...).Seconds() * 1000 }
 
 // read returns the times of the page; an error: not yet.
 func (t times) read(began time.Time, page func(out any) error) (times, error) {
