@@ -10,7 +10,7 @@ COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
 # One flag set for every build of the window: changing it compiles all C again.
 DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
-PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/testlog
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/testlog ./build/xcheck
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
 GOTESTSUM   := $(TOOLS)/gotestsum-1.13.0
@@ -191,6 +191,7 @@ vet: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) . ./app ./app/e2e ./build/...
 	$(NICE) $(GO) run ./build/typecheck windows,darwin $(PORTABLE)
 	$(NICE) $(GO) run ./build/typecheck -dir build/bench linux ./...
+	$(NICE) $(GO) run ./build/xcheck -tags desktop,production darwin/arm64,darwin/amd64,windows/amd64 .
 
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and

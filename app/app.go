@@ -190,6 +190,7 @@ func (s *shell) startup(ctx context.Context) {
 		s.focused.Store(ok && on)
 	})
 	runtime.EventsOn(ctx, "window.quit", func(...any) { s.quit() })
+	s.work.Go(s.repairAutostart)
 	s.startNotices()
 	s.startTray(run)
 }

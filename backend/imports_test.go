@@ -123,6 +123,7 @@ var levels = map[string]int{
 	"build/demo":                           entry,
 	"build/testlog":                        entry,
 	"build/typecheck":                      entry,
+	"build/xcheck":                         entry,
 	"build/engines/gen":                    entry,
 	"build/models/gen":                     entry,
 	"build/models/valence":                 entry,
