@@ -92,18 +92,35 @@ func check(dir, target, tags string, patterns ...string) (r report, err error) {
 			files = append(files, f)
 		}
 		r.cgo += len(p.CgoFiles)
+		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+		var found []error
 		conf := types.Config{
 			Importer: importer{done, p.ImportMap}, FakeImportC: true, IgnoreFuncBodies: !own, Sizes: types.SizesFor("gc", arch),
 			Error: func(err error) {
-				// A type that is made of names of C is invalid here, which is no error of the program.
-				if own && !strings.Contains(err.Error(), "invalid type") {
-					r.errors = append(r.errors, err)
+				if own {
+					found = append(found, err)
 				}
 			},
 		}
-		done[p.ImportPath], _ = conf.Check(p.ImportPath, fset, files, nil) //nolint:errcheck // Error has them all
+		done[p.ImportPath], _ = conf.Check(p.ImportPath, fset, files, info) //nolint:errcheck // Error has them all
+		r.errors = append(r.errors, slices.DeleteFunc(found, func(err error) bool { return aboutC(err, info) })...)
 	}
 	return r, list.Wait()
+}
+
+// aboutC reports whether an error is about a value whose type is made of names of C. Such a type is
+// invalid here, which is no error of the program.
+func aboutC(err error, info *types.Info) bool {
+	var e types.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	for x, of := range info.Types {
+		if x.Pos() == e.Pos && of.Type != nil && of.Type.Underlying() == types.Typ[types.Invalid] {
+			return true
+		}
+	}
+	return false
 }
 
 // importer finds packages that were checked before.
