@@ -41,7 +41,7 @@ func StartDesktop() (_ *Desktop, err error) {
 	}
 	var n int
 	if _, err := fmt.Fscan(r, &n); err != nil {
-		return nil, fmt.Errorf("Xvfb gave no display: %w", err)
+		return nil, fmt.Errorf("no display from Xvfb: %w", err)
 	}
 	d.Env = append(os.Environ(), fmt.Sprintf("DISPLAY=:%d", n), "LIBGL_ALWAYS_SOFTWARE=1", "NO_AT_BRIDGE=1", "WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS=1", "GDK_BACKEND=x11")
 	bus := exec.Command("dbus-daemon", "--session", "--print-address=1", "--nofork", "--nopidfile")
