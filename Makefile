@@ -10,7 +10,7 @@ COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
 # One flag set for every build of the window: changing it compiles all C again.
 DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
-PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/testlog ./build/xcheck
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/notices ./build/testlog ./build/xcheck
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
 GOTESTSUM   := $(TOOLS)/gotestsum-1.13.0
@@ -141,10 +141,13 @@ $(NFPM):
 # A version that Debian accepts: it begins with a digit.
 PACKAGE_VERSION ?= $(or $(shell echo '$(VERSION)' | sed -n 's/^v\{0,1\}\([0-9][0-9.]*\).*/\1/p' | grep -F .),0.1.0)
 
+build/bin/LICENSES.txt: NOTICE go.sum $(WINDOW)
+	$(GO) run ./build/notices > $@.tmp && mv $@.tmp $@
+
 .PHONY: package
-package: build $(NFPM) ## Build build/bin/helix_VERSION_amd64.deb and .tar.gz
+package: build build/bin/LICENSES.txt $(NFPM) ## Build build/bin/helix_VERSION_amd64.deb and .tar.gz
 	VERSION=$(PACKAGE_VERSION) $(NFPM) package -f build/package/nfpm.yaml -p deb -t build/bin/helix_$(PACKAGE_VERSION)_amd64.deb
-	tar -C build/bin -czf build/bin/helix_$(PACKAGE_VERSION)_amd64.tar.gz --transform 's,^,helix-$(PACKAGE_VERSION)/,' helix helix-desktop -C ../package org.project-helix.desktop.desktop org.project-helix.desktop.svg -C ../.. LICENSE NOTICE
+	tar -C build/bin -czf build/bin/helix_$(PACKAGE_VERSION)_amd64.tar.gz --transform 's,^,helix-$(PACKAGE_VERSION)/,' helix helix-desktop LICENSES.txt -C ../package org.project-helix.desktop.desktop org.project-helix.desktop.svg -C ../.. LICENSE
 
 .PHONY: test-package
 test-package: package ## Install, upgrade and remove the package on this machine (needs root, and no Helix installed)

@@ -34,6 +34,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
+    license: { fileName: "licenses.md" }, // of the packages it contains, for build/notices
   },
   resolve: process.env.VITEST ? { conditions: ["browser"] } : undefined,
   server: { host: "127.0.0.1" },
