@@ -121,6 +121,7 @@ var levels = map[string]int{
 	"frontend":                             foundation,
 	"build/gen":                            entry,
 	"build/demo":                           entry,
+	"build/notices":                        entry,
 	"build/testlog":                        entry,
 	"build/typecheck":                      entry,
 	"build/xcheck":                         entry,
