@@ -10,7 +10,7 @@ COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
 # One flag set for every build of the window: changing it compiles all C again.
 DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
-PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/autostart ./app/notices ./frontend ./build/gen ./build/notices ./build/testlog
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/notices ./build/testlog ./build/xcheck
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
 GOTESTSUM   := $(TOOLS)/gotestsum-1.13.0
@@ -197,6 +197,7 @@ vet: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) . ./app ./app/e2e ./build/...
 	$(NICE) $(GO) run ./build/typecheck windows,darwin $(PORTABLE)
 	$(NICE) $(GO) run ./build/typecheck -dir build/bench linux ./...
+	$(NICE) $(GO) run ./build/xcheck -tags desktop,production darwin/arm64,darwin/amd64,windows/amd64 .
 
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
@@ -254,9 +255,15 @@ test-window: $(WINDOW) $(HELIX) $(GOTESTSUM)
 race: $(ENGINES) $(MODEL) ui ## Everything under the race detector (about 15 minutes)
 	HELIX_RACE=all CGO_ENABLED=1 $(NICE) $(GO) test $(RACE) -timeout 60m $(PORTABLE)
 
-.PHONY: soak
-soak: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
+.PHONY: test-long
+test-long: $(ENGINES) $(MODEL) ## The long form of the crash, race and growth tests (about half an hour)
 	HELIX_LONG=1 $(NICE) $(GO) test -timeout 60m ./backend/...
+
+HOURS ?= 1
+.PHONY: soak
+soak: $(ENGINES) $(MODEL) ## Helix works for HOURS (0.05 is the short form): growth of goroutines, files, processes and memory
+	@mkdir -p build/bin build/bench/bin
+	cd build/bench && $(GO) build -o bin/soak ./soak && $(NICE) bin/soak -for $(HOURS)h | tee ../bin/soak.tsv
 
 LLAMA := $(TOOLS)/llama/node_modules/node-llama-cpp
 $(LLAMA)/package.json:
@@ -308,6 +315,9 @@ bench: $(HELIX) setup-bench ## Measure everything against its peers and write do
 bench-%: $(HELIX) setup-bench ## Measure one area and write its section of docs/benchmarks.md: gateway, storage, audit, tools, …
 	@cd build/bench && $(NICE) $(GO) run ./all $*
 
+# These also measure or drive the window.
+bench-desktop bench: $(WINDOW)
+
 .PHONY: clean
 clean: ## Remove what was built (never user data)
-	rm -rf build/bin frontend/dist/assets frontend/dist/index.html
+	rm -rf build/bin frontend/dist/assets frontend/dist/index.html frontend/packed/assets frontend/packed/index.html.gz

@@ -11,5 +11,5 @@ import (
 
 func main() {
 	worker := sandbox.ServeWorker() // does not return in the sandbox's child process
-	os.Exit(app.Main(os.Args[1:], frontend.Dist, worker))
+	os.Exit(app.Main(os.Args[1:], frontend.FS(), worker))
 }

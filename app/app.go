@@ -59,7 +59,7 @@ func parseFlags(args []string) (f flags, err error) {
 
 // Main runs the desktop program and returns its exit code: 0 done or handed over to the running
 // Helix, 1 failed, 2 usage error.
-func Main(args []string, dist fs.FS, worker []string) int {
+func Main(args []string, web fs.FS, worker []string) int {
 	f, err := parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -69,11 +69,6 @@ func Main(args []string, dist fs.FS, worker []string) int {
 	if f.version {
 		fmt.Println("helix-desktop", backend.Version)
 		return 0
-	}
-	web, err := frontendFS(dist)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
-		return 1
 	}
 	if !hasDisplay() {
 		fmt.Fprintln(os.Stderr, "No display found. Use `helix serve`.")
@@ -195,6 +190,7 @@ func (s *shell) startup(ctx context.Context) {
 		s.focused.Store(ok && on)
 	})
 	runtime.EventsOn(ctx, "window.quit", func(...any) { s.quit() })
+	s.work.Go(s.repairAutostart)
 	s.startNotices()
 	s.startTray(run)
 }

@@ -77,6 +77,17 @@ func (s *shell) autostart() (autostart.Entry, error) {
 	return autostart.New(exe)
 }
 
+// repairAutostart corrects the entry if the program was moved.
+func (s *shell) repairAutostart() {
+	e, err := s.autostart()
+	if err == nil {
+		err = e.Repair()
+	}
+	if err != nil {
+		slog.Warn("autostart", "err", err)
+	}
+}
+
 // SetAutostart implements app.set_autostart.
 func (d desktop) SetAutostart(on bool) error {
 	e, err := d.s.autostart()

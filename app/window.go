@@ -3,7 +3,6 @@ package app
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -84,6 +83,3 @@ func (p place) visible(screens []screen) bool {
 	}
 	return p.X+p.W >= 100 && p.X <= width-100 && p.Y >= 0 && p.Y <= height-50
 }
-
-// frontendFS returns the built interface in the embedded folder.
-func frontendFS(dist fs.FS) (fs.FS, error) { return fs.Sub(dist, "dist") }

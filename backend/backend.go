@@ -21,6 +21,7 @@ import (
 
 	"helix/backend/agent"
 	"helix/backend/agent/eval"
+	"helix/backend/audio/capture"
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
@@ -83,8 +84,9 @@ type Options struct {
 	// that runs code; otherwise the first run prepares it.
 	OnceSandbox bool
 	Extra       []gateway.Extra
-	Desktop     Desktop // the window program; nil: headless
-	Claim       *Claim  // the lock of the data folder, which Open takes over; nil: Open takes it itself
+	Desktop     Desktop            // the window program; nil: headless
+	Microphone  capture.Microphone // nil: that of this computer
+	Claim       *Claim             // the lock of the data folder, which Open takes over; nil: Open takes it itself
 	// ReleaseHold allows this version to migrate again after a rollback.
 	ReleaseHold bool
 	// Progress reports the progress of a migration during Open.

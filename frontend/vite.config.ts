@@ -1,10 +1,31 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { gzipSync } from "node:zlib";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
+import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
-// The build goes into dist, which the Go program embeds. Nothing is inlined as
-// a data: script, because the content security policy only allows own files.
+/** Writes each file of dist, compressed, to packed, which the Go program embeds. */
+function pack(): Plugin {
+  return {
+    name: "pack",
+    apply: "build",
+    closeBundle() {
+      const [from, to] = ["dist", "packed"].map((name) => path.join(import.meta.dirname, name));
+      for (const old of readdirSync(to)) if (old !== ".gitkeep") rmSync(path.join(to, old), { recursive: true });
+      for (const name of readdirSync(from, { recursive: true, encoding: "utf8" })) {
+        if (name === ".gitkeep" || !statSync(path.join(from, name)).isFile()) continue;
+        const file = path.join(to, `${name}.gz`);
+        mkdirSync(path.dirname(file), { recursive: true });
+        writeFileSync(file, gzipSync(readFileSync(path.join(from, name)), { level: 9 }));
+      }
+    },
+  };
+}
+
+// Nothing is inlined as a data: script, because the content security policy only allows own files.
 export default defineConfig({
-  plugins: [svelte()],
+  plugins: [svelte(), pack()],
   base: "./",
   build: {
     target: "safari15",

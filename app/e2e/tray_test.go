@@ -18,14 +18,8 @@ import (
 
 // windows counts the visible windows of the program.
 func (w *window) windows() (int, error) {
-	c := exec.Command("xdotool", "search", "--onlyvisible", "--pid", fmt.Sprint(w.pid()), "--name", "^Helix$")
-	c.Env = w.env
-	out, err := c.Output()
-	var none *exec.ExitError
-	if errors.As(err, &none) { // nothing was found
-		return 0, nil
-	}
-	return len(strings.Fields(string(out))), err
+	all, err := w.desktop.Windows(w.pid())
+	return len(all), err
 }
 
 func (w *window) waitWindows(want int) {
@@ -47,15 +41,6 @@ func (w *window) closeWindow() {
 	if out, err := c.CombinedOutput(); err != nil {
 		w.t.Fatalf("close the window: %v: %s", err, out)
 	}
-}
-
-func busAddress(w *window) string {
-	for _, v := range w.env {
-		if a, ok := strings.CutPrefix(v, "DBUS_SESSION_BUS_ADDRESS="); ok {
-			return a
-		}
-	}
-	return ""
 }
 
 // entry waits for an entry of the tray's menu and returns its number.
@@ -116,7 +101,7 @@ func TestTray(t *testing.T) {
 	dir := t.TempDir()
 	w := launch(t, dir)
 	w.waitText("Tools")
-	panel := traytest.StartPanel(t, busAddress(w)) // late: the icon registers itself then
+	panel := traytest.StartPanel(t, w.desktop.Bus) // late: the icon registers itself then
 	item := <-panel.Items
 	has := func(label string) func() error {
 		return func() error {

@@ -97,7 +97,7 @@ func (w *window) call(out any, method string, params any) {
 // reload reloads the page, like the palette's Reload.
 func (w *window) reload() {
 	w.t.Helper()
-	if _, err := request("POST", w.base+"/refresh", nil); err != nil {
+	if _, err := w.request("POST", "/refresh", nil); err != nil {
 		w.t.Fatal(err)
 	}
 }

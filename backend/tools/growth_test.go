@@ -24,7 +24,7 @@ type usage struct {
 // database. HELIX_RUNS sets another number.
 func TestManyRunsDoNotGrow(t *testing.T) {
 	if os.Getenv("HELIX_LONG") == "" {
-		t.Skip("it takes minutes; make soak runs it")
+		t.Skip("it takes minutes; make test-long runs it")
 	}
 	runs := 60_000
 	if n, err := strconv.Atoi(os.Getenv("HELIX_RUNS")); err == nil {

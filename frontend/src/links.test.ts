@@ -26,4 +26,21 @@ describe("links", () => {
       expect(target(bad), bad).toBeNull();
     }
   });
+  it("lead to a known screen or nowhere, whatever they contain", () => {
+    const parts = [...screens.flatMap((s) => [s.id, ...(s.parts ?? [])]), "runs", "shared", "new", "auth", "callback", id, id.toUpperCase(), "..", ".", "", "%2e%2e", "#", "?run=1", "a b", "\\", "javascript:", "//evil.example", "\u202e", "\0", "<script>"];
+    let seed = 1;
+    const random = (n: number): number => (seed = (seed * 48_271) % 2_147_483_647) % n;
+    const heads = new Set([...screens.map((s) => s.id)]);
+    let followed = 0;
+    for (let i = 0; i < 20_000; i++) {
+      let link = "helix://" + Array.from({ length: random(4) }, () => parts[random(parts.length)]).join("/");
+      if (random(4) === 0) link = link.slice(0, random(link.length + 1)) + String.fromCharCode(random(0x250)) + link.slice(random(link.length + 1));
+      const at = target(link);
+      if (at === null) continue;
+      followed++;
+      expect(at, link).toMatch(/^[a-z0-9-]+(\/[a-zA-Z0-9-]+)*$/);
+      expect(heads, link).toContain(at.split("/")[0]);
+    }
+    expect(followed).toBeGreaterThan(500);
+  });
 });

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"io/fs"
 	"os"
 
 	"helix/app/cli"
@@ -14,9 +13,5 @@ import (
 
 func main() {
 	worker := sandbox.ServeWorker() // does not return in the sandbox's child process
-	web, err := fs.Sub(frontend.Dist, "dist")
-	if err != nil {
-		panic(err) // the folder is embedded, so this is a broken build
-	}
-	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{Web: web, Worker: worker}))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{Web: frontend.FS(), Worker: worker}))
 }

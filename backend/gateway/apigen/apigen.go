@@ -5,6 +5,7 @@ package apigen
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -17,7 +18,7 @@ import (
 // The generated files, relative to the root of the repository.
 const (
 	DocumentFile   = "docs/openrpc.json"
-	EmbeddedFile   = "backend/openrpc.json" // a copy that package backend can embed
+	EmbeddedFile   = "backend/openrpc.json" // the same without white space, which package backend embeds
 	ProtocolFile   = "docs/protocol.md"
 	TypeScriptFile = "frontend/src/lib/rpc/schema.gen.ts"
 )
@@ -35,9 +36,14 @@ func Files(a *gateway.API, root string) (files map[string][]byte, missing []stri
 		}
 	}
 	document := a.Document(docs)
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, document); err != nil {
+		return nil, nil, err
+	}
+	compact.WriteByte('\n')
 	return map[string][]byte{
 		DocumentFile:   document,
-		EmbeddedFile:   document,
+		EmbeddedFile:   compact.Bytes(),
 		ProtocolFile:   Protocol(a, docs),
 		TypeScriptFile: TypeScript(a, docs),
 	}, missing, nil

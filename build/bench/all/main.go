@@ -18,7 +18,7 @@ import (
 )
 
 // areas in the order of the file.
-var areas = []string{"gateway", "storage", "audit", "tools", "sandbox", "skills", "scheduler", "embed", "vector", "cluster", "memory", "valence", "synthesis", "providers", "agent", "psychology", "sync", "discovery", "mcp", "channels", "audio", "reliability"}
+var areas = []string{"gateway", "storage", "audit", "tools", "sandbox", "skills", "scheduler", "embed", "vector", "cluster", "memory", "valence", "synthesis", "providers", "agent", "psychology", "sync", "discovery", "mcp", "container", "channels", "audio", "reliability", "desktop"}
 
 const head = `# Benchmarks
 

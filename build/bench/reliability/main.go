@@ -18,7 +18,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +27,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helixbench/figures"
+	"helixbench/procfs"
 )
 
 var (
@@ -433,82 +433,24 @@ type use struct {
 // once per process, in share once.
 func watch(ctx context.Context, pid int) *use {
 	u := &use{}
-	look := func(field string, file string, pids []int) (sum int64) {
-		for _, p := range pids {
-			sum += kib(fmt.Sprintf("/proc/%d/%s", p, file), field)
-		}
-		return sum
-	}
 	most := func(v *atomic.Int64, now int64) { v.Store(max(v.Load(), now)) }
 	go func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			pids := family(pid)
-			most(&u.parent, look("VmRSS:", "status", pids[:1]))
-			if n := look("VmRSS:", "status", pids); n > u.all.Load() {
+			pids := procfs.Family(pid)
+			most(&u.parent, procfs.Sum(pids[:1], "status", "VmRSS:"))
+			if n := procfs.Sum(pids, "status", "VmRSS:"); n > u.all.Load() {
 				u.all.Store(n)
 				var parts []string
 				for _, p := range pids {
-					parts = append(parts, fmt.Sprintf("%d MiB", kib(fmt.Sprintf("/proc/%d/status", p), "VmRSS:")>>10))
+					parts = append(parts, fmt.Sprintf("%d MiB", procfs.KiB(p, "status", "VmRSS:")>>10))
 				}
-				own := fmt.Sprintf("/proc/%d/status", pid)
-				u.parts.Store(fmt.Sprintf("%s; of the first %d MiB are the program's file", strings.Join(parts, " + "), kib(own, "RssFile:")>>10))
+				u.parts.Store(fmt.Sprintf("%s; of the first %d MiB are the program's file", strings.Join(parts, " + "), procfs.KiB(pid, "status", "RssFile:")>>10))
 			}
 			if i%20 == 0 {
-				most(&u.share, look("Pss:", "smaps_rollup", pids))
+				most(&u.share, procfs.Sum(pids, "smaps_rollup", "Pss:"))
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
 	return u
-}
-
-// family returns a process and all its descendants.
-func family(pid int) []int {
-	parents := map[int]int{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") //nolint:errcheck // the pattern is sound
-	for _, file := range stats {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it ended
-		}
-		_, rest, _ := strings.Cut(string(text), ") ")
-		if f := strings.Fields(rest); len(f) > 1 {
-			id, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) //nolint:errcheck // the pattern asks for a digit
-			parents[id], _ = strconv.Atoi(f[1])                      //nolint:errcheck // the kernel writes it
-		}
-	}
-	all := []int{pid}
-	program := arguments(pid)
-	for i := 0; i < len(all); i++ {
-		for id, parent := range parents {
-			// A process that has not yet executed its program shows its parent's memory as its own.
-			if parent == all[i] && arguments(id) != program {
-				all = append(all, id)
-			}
-		}
-	}
-	return all
-}
-
-func arguments(pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return "" // it ended
-	}
-	return string(text)
-}
-
-// kib returns a field of a /proc file; 0 if the process has ended.
-func kib(file, field string) int64 {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
-			n, _ := strconv.ParseInt(f[1], 10, 64) //nolint:errcheck // the kernel writes it
-			return n
-		}
-	}
-	return 0
 }

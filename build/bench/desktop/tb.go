@@ -1,0 +1,6 @@
+package main
+
+import stdtesting "testing"
+
+// tb makes testing an implementation of the standard interface.
+type tb = stdtesting.TB
