@@ -28,6 +28,7 @@ func podman(t *testing.T) string {
 	socket := filepath.Join(dir, "engine.sock")
 	cmd := exec.Command("podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs", "--storage-driver", "vfs",
 		"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--tmpdir", filepath.Join(dir, "tmp"), "system", "service", "--time", "0", "unix://"+socket)
+	cmd.Dir = dir // conmon writes where it is started
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

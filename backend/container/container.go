@@ -199,6 +199,8 @@ type Tier struct {
 type Running struct {
 	RunID       uuid.UUID `json:"runId"`
 	ContainerID string    `json:"containerId,omitempty"` // "": it is being created
+	Name        string    `json:"name"`                  // of the tool, or what else runs
+	Session     bool      `json:"session,omitempty"`     // a shell session
 	Image       string    `json:"image"`
 	Phase       string    `json:"phase"`
 	StartedAt   time.Time `json:"startedAt"`

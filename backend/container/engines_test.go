@@ -41,7 +41,7 @@ func startEngine(kind string) (*started, error) {
 		return nil, err
 	}
 	defer log.Close()
-	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, dir // conmon writes where it is started
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
 		return nil, err

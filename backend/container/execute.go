@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"helix/backend/container/guest"
 	"helix/backend/duration"
 	"helix/backend/fault"
@@ -105,7 +103,7 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 	if s.Volume != nil {
 		s.Limits.StorageBytes = s.Volume.Quota // a file above the quota fails at once
 	}
-	b, runtime, err := e.enter(ctx, cancel, s.ImageID, s.RunID, s.Limits, s.Limits.Wall+apiTime)
+	b, runtime, err := e.enter(ctx, &Running{RunID: s.RunID, Name: s.Name, Image: s.ImageID, kill: cancel}, s.Limits, s.Limits.Wall+apiTime)
 	if err != nil {
 		return res, err
 	}
@@ -144,7 +142,7 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 }
 
 // enter counts a container against the limit, and makes what is needed to open it. leave ends it.
-func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, image string, id uuid.UUID, l Limits, lifetime time.Duration) (b *box, runtime string, err error) {
+func (e *Engine) enter(ctx context.Context, live *Running, l Limits, lifetime time.Duration) (b *box, runtime string, err error) {
 	select {
 	case e.slots <- struct{}{}:
 	default:
@@ -159,8 +157,9 @@ func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, imag
 	if err != nil {
 		return nil, "", err
 	}
-	now := time.Now()
-	live := &Running{RunID: id, Image: image, StartedAt: now, Deadline: now.Add(lifetime), kill: cancel}
+	id := live.RunID
+	live.StartedAt = time.Now()
+	live.Deadline = live.StartedAt.Add(lifetime)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running[id] != nil {
@@ -171,7 +170,7 @@ func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, imag
 	if e.info != nil {
 		kind = e.info.Kind
 	}
-	return &box{e: e, c: c, run: id, live: live, body: e.body(image, l, id, kind, live.Deadline)}, runtime, nil
+	return &box{e: e, c: c, run: id, live: live, body: e.body(live.Image, l, id, kind, live.Deadline)}, runtime, nil
 }
 
 // leave removes the container, whatever became of it.

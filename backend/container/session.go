@@ -83,7 +83,7 @@ func (e *Engine) Spawn(ctx context.Context, spec SessionSpec) (s *Session, err e
 		return nil, err
 	}
 	opening, cancel := context.WithCancelCause(ctx)
-	b, runtime, err := e.enter(opening, cancel, spec.ImageID, spec.ID, spec.Limits, sessionLife)
+	b, runtime, err := e.enter(opening, &Running{RunID: spec.ID, Name: "shell", Session: true, Image: spec.ImageID, kill: cancel}, spec.Limits, sessionLife)
 	if err != nil {
 		cancel(nil)
 		return nil, err

@@ -96,6 +96,7 @@ func (l Limits) WithDefaults() (Limits, error) {
 
 // Spec is one run. It has no field that would weaken the isolation.
 type Spec struct {
+	Name    string   // of what runs, for Status
 	ImageID string   // sha256:…; an image is never pulled for a run
 	Argv    []string // empty: what the image starts
 	Env     []string // NAME=value, added to that of the image

@@ -2,9 +2,12 @@ package container
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -121,6 +124,59 @@ func (e *Engine) runtimeInUse() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.runtime
+}
+
+// VolumeInfo is a volume of this data folder.
+type VolumeInfo struct {
+	Name      string
+	CreatedAt time.Time
+	UsedBytes int64 // -1: the engine does not say
+}
+
+// Volumes lists the volumes of this data folder, whoever made the tools that they belong to.
+func (e *Engine) Volumes(ctx context.Context) ([]VolumeInfo, error) {
+	c, _, err := e.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := json.Marshal(map[string][]string{"label": {labelOwner + "=" + e.owner}})
+	if err != nil {
+		return nil, err
+	}
+	type volumeJSON struct {
+		Name, CreatedAt string
+		Labels          map[string]string
+		UsageData       *struct{ Size int64 }
+	}
+	var list, used struct{ Volumes []volumeJSON }
+	if err := c.call(ctx, "GET", "/volumes", url.Values{"filters": {string(filter)}}, nil, &list); err != nil {
+		return nil, e.lost(c, err)
+	}
+	out := []VolumeInfo{}
+	sizes := map[string]int64{}
+	if len(list.Volumes) > 0 { // measuring them takes the engine longer than listing them
+		if err := c.call(ctx, "GET", "/system/df", url.Values{"type": {"volume"}}, nil, &used); err != nil && ctx.Err() != nil {
+			return nil, fault.As(err)
+		}
+	}
+	for _, v := range used.Volumes {
+		if v.UsageData != nil {
+			sizes[v.Name] = v.UsageData.Size
+		}
+	}
+	for _, v := range list.Volumes {
+		if v.Labels[labelOwner] != e.owner || !volumePattern.MatchString(v.Name) {
+			continue
+		}
+		i := VolumeInfo{Name: v.Name, UsedBytes: -1}
+		if n, ok := sizes[v.Name]; ok {
+			i.UsedBytes = n
+		}
+		i.CreatedAt, _ = time.Parse(time.RFC3339, v.CreatedAt) //nolint:errcheck // zero if the engine does not say
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b VolumeInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // RemoveVolume removes a volume with everything in it. One that a container uses is a Conflict, one that does not
