@@ -67,6 +67,12 @@ type Engine struct {
 	running map[uuid.UUID]*Running
 	images  map[string]*program // by id
 	volumes map[string]*volumeState
+	held    map[uuid.UUID]bool // containers of this process, by the label of their run
+	pool    []*prepared        // oldest first
+
+	pooling    context.Context //nolint:containedctx // of Run, while it keeps the pool; nil: there is none
+	preparing  map[string]bool // keys of containers that are being created for the pool
+	background sync.WaitGroup
 
 	files     sync.Mutex // held while the folders are changed
 	temporary []string   // folders that Close removes
@@ -89,11 +95,14 @@ func Open(o Options) *Engine {
 	return &Engine{
 		o: o, log: o.Logger, owner: hex.EncodeToString(sum[:16]), instance: uuid.NewString(),
 		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{}, images: map[string]*program{}, volumes: map[string]*volumeState{},
+		held: map[uuid.UUID]bool{}, preparing: map[string]bool{},
 	}
 }
 
 // Close closes idle connections. Runs in progress end with their contexts.
 func (e *Engine) Close() error {
+	e.background.Wait()
+	e.drain(all)
 	e.files.Lock()
 	for _, dir := range e.temporary {
 		os.RemoveAll(dir) //nolint:errcheck // a temporary folder
@@ -108,8 +117,10 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// Run removes what earlier processes left over, at once and then every minute, until ctx ends.
+// Run removes what earlier processes left over, at once and then every minute, until ctx ends. Meanwhile a tool that
+// has run finds its next container prepared.
 func (e *Engine) Run(ctx context.Context) error {
+	defer e.keepPool(ctx)()
 	t := time.NewTicker(reapEvery)
 	defer t.Stop()
 	for {
@@ -120,6 +131,7 @@ func (e *Engine) Run(ctx context.Context) error {
 				e.log.Warn("removed containers that were left over", "count", len(ids))
 			}
 		}
+		e.drain(expired)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -224,7 +236,7 @@ type Status struct {
 func (e *Engine) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{Engine: e.info, Egress: "none", Quota: "guard", Running: []Running{}, CheckedAt: e.checked}
+	s := Status{Engine: e.info, Egress: "none", Quota: "guard", Pool: len(e.pool), Running: []Running{}, CheckedAt: e.checked}
 	tier := Tier{Tier: "container", Available: e.client != nil, Reasons: slices.Clone(e.reasons)}
 	if tier.Available {
 		s.Egress = e.transport(e.client)

@@ -108,9 +108,13 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		return res, err
 	}
 	b.phase = s.Phase
+	started := false
 	defer func() {
 		b.leave()
 		res.Phases = b.phases
+		if started && (s.Volume == nil || res.Usage.DiskBytes <= s.Volume.Quota) {
+			b.another()
+		}
 	}()
 	var network *proxy
 	if s.Egress != nil {
@@ -122,7 +126,10 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		var leave func(int64)
 		if leave, err = b.useVolume(ctx, s.Volume); err == nil {
 			start.DataBytes = s.Volume.Quota
-			defer func() { b.remove(); leave(res.Usage.DiskBytes) }()
+			defer func() {
+				b.remove()
+				leave(res.Usage.DiskBytes)
+			}()
 		}
 	}
 	if err == nil {
@@ -133,6 +140,7 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		return res, e.lost(b.c, err)
 	}
 	res.Hardening = *b.report
+	started = true
 	r := &run{b: b, s: &s, res: &res}
 	err = r.wait(ctx, start)
 	if network != nil {
@@ -177,7 +185,7 @@ func (e *Engine) enter(ctx context.Context, live *Running, l Limits, lifetime ti
 func (b *box) leave() {
 	b.remove()
 	b.e.mu.Lock()
-	delete(b.e.running, b.run)
+	delete(b.e.running, b.live.RunID)
 	b.e.mu.Unlock()
 	b.enter(PhaseRemoved)
 	<-b.e.slots

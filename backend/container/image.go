@@ -218,6 +218,7 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
+	e.drain(all) // they use images
 	err = c.call(ctx, "DELETE", "/images/"+ref, nil, nil, nil)
 	var api *apiError
 	switch {

@@ -58,5 +58,5 @@ func (e *Engine) live(labels map[string]string) bool {
 	id, err := uuid.Parse(labels[labelRun])
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return err == nil && e.running[id] != nil
+	return err == nil && e.held[id]
 }

@@ -98,7 +98,9 @@ func (b *box) prepareVolume(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	owner := &box{e: b.e, c: b.c, run: uuid.New(), body: b.e.body(b.body.Image, limits, uuid.New(), "", time.Now().Add(apiTime))}
+	run := uuid.New()
+	owner := &box{e: b.e, c: b.c, run: run, body: b.e.body(b.body.Image, limits, run, "", time.Now().Add(apiTime))}
+	b.e.hold(run)
 	owner.id = containerName(owner.run.String())
 	defer owner.remove()
 	owner.body.User, owner.body.HostConfig.CapAdd, owner.body.HostConfig.Runtime = "0:0", []string{"CHOWN", "FOWNER"}, b.e.runtimeInUse()
@@ -189,6 +191,9 @@ func (e *Engine) RemoveVolume(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	e.drain(func(p *prepared) bool {
+		return slices.ContainsFunc(p.b.body.HostConfig.Mounts, func(m mount) bool { return m.Type == "volume" && m.Source == name })
+	})
 	err = c.call(ctx, "DELETE", "/volumes/"+name, nil, nil, nil)
 	var api *apiError
 	if errors.As(err, &api) && api.status == 409 {

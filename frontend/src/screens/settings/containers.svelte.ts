@@ -86,7 +86,7 @@ export class ContainersState {
     this.#off = [
       rpc.on("container.status_changed", () => void this.load()),
       rpc.on("container.run", (e) => {
-        if (e.phase === "running" || e.phase === "removed") void this.readStatus();
+        if (["create", "running", "removed"].includes(e.phase)) void this.readStatus();
       }),
       rpc.on("container.pull", (e) => this.#pulled(e)),
       rpc.onReload(() => void this.load()),
