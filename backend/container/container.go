@@ -140,6 +140,16 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
+// engineInfo returns what is known about the engine.
+func (e *Engine) engineInfo() Info {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.info == nil {
+		return Info{Kind: "docker"}
+	}
+	return *e.info
+}
+
 func (e *Engine) present() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,6 +169,7 @@ const (
 	SeccompMissing          Code = "SeccompMissing"
 	SwapNotLimited          Code = "SwapNotLimited"
 	PidsNotLimited          Code = "PidsNotLimited"
+	QuotaGuardOnly          Code = "QuotaGuardOnly"
 	EgressUnavailable       Code = "EgressUnavailable"
 	InitMissing             Code = "InitMissing"
 	ImageMissing            Code = "ImageMissing"
@@ -198,6 +209,8 @@ type Info struct {
 	Runtime       string `json:"runtime"`
 	Cgroup        string `json:"cgroup"`
 	StorageDriver string `json:"storageDriver"`
+
+	hardQuota bool // its file system limits volumes
 }
 
 // Tier is one level of isolation.
@@ -226,7 +239,7 @@ type Status struct {
 	Engine    *Info     `json:"engine,omitempty"` // absent: none was found
 	Tiers     []Tier    `json:"tiers"`
 	Egress    string    `json:"egress"` // how containers reach granted hosts: socket, attach or none
-	Quota     string    `json:"quota"`  // how stored data is limited: guard
+	Quota     string    `json:"quota"`  // how stored data is limited: hard by the file system, or guard by measuring
 	Pool      int       `json:"pool"`   // containers that wait for a run
 	Running   []Running `json:"running"`
 	CheckedAt time.Time `json:"checkedAt,omitzero"`
@@ -240,6 +253,9 @@ func (e *Engine) Status() Status {
 	tier := Tier{Tier: "container", Available: e.client != nil, Reasons: slices.Clone(e.reasons)}
 	if tier.Available {
 		s.Egress = e.transport(e.client)
+		if e.info != nil && e.info.hardQuota {
+			s.Quota = "hard"
+		}
 	}
 	if tier.Reasons == nil {
 		tier.Reasons = []Reason{}

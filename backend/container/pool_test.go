@@ -153,3 +153,28 @@ func TestPreparedContainersHoldNothingOfARun(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+func TestVolumesAreLimitedByTheFileSystemWhereItCan(t *testing.T) {
+	t.Parallel()
+	for quotas, want := range map[bool]string{true: "hard", false: "guard"} {
+		f := startFake(t)
+		f.quotas = quotas
+		e := f.open(t)
+		s := spec()
+		s.Volume = &Volume{Name: "helix-tool-a", Quota: 4 << 20}
+		run1(t, e, s)
+		st := e.Status()
+		guarded := slices.ContainsFunc(st.Tiers[1].Reasons, func(r Reason) bool { return r.Code == QuotaGuardOnly })
+		if st.Quota != want || guarded == quotas {
+			t.Errorf("%t: %s, %+v", quotas, st.Quota, st.Tiers[1].Reasons)
+		}
+		v := f.volumes[len(f.volumes)-1]
+		options, _ := v["DriverOpts"].(map[string]any)
+		if v["Name"] != "helix-tool-a" || quotas && options["size"] != "4194304" || !quotas && options != nil {
+			t.Errorf("%t: %+v", quotas, v)
+		}
+		if start := f.started[0]; start.DataBytes != 4<<20 {
+			t.Errorf("it isn't measured: %+v", start)
+		}
+	}
+}

@@ -156,13 +156,8 @@ func (b *box) mount(mounts []Mount) error {
 	if len(mounts) == 0 || os.Geteuid() == 0 {
 		return nil
 	}
-	b.e.mu.Lock()
-	rootless := b.e.info != nil && b.e.info.Rootless
-	kind := "docker"
-	if b.e.info != nil {
-		kind = b.e.info.Kind
-	}
-	b.e.mu.Unlock()
+	info := b.e.engineInfo()
+	rootless, kind := info.Rootless, info.Kind
 	id := strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid())
 	if rootless && kind == "podman" {
 		h.UsernsMode = "keep-id"

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func (b *box) useVolume(ctx context.Context, v *Volume) (leave func(used int64),
 		return nil, fault.Limitf("The tool stores %d MiB; its quota is %d MiB. Clear its stored data or raise the quota.", used>>20, v.Quota>>20)
 	}
 	if !s.ready {
-		if err := b.prepareVolume(ctx, v.Name); err != nil {
+		if err := b.prepareVolume(ctx, v.Name, v.Quota); err != nil {
 			leave(0)
 			return nil, err
 		}
@@ -83,11 +84,14 @@ func (b *box) useVolume(ctx context.Context, v *Volume) (leave func(used int64),
 
 // prepareVolume creates a volume, and gives it to the user of containers: a new one belongs to root. That takes a
 // run of the init process as root with nothing but the capabilities to change owners.
-func (b *box) prepareVolume(ctx context.Context, name string) error {
+func (b *box) prepareVolume(ctx context.Context, name string, quota int64) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
-	err := b.c.call(ctx, "POST", "/volumes/create", nil, map[string]any{"Name": name, "Labels": map[string]string{labelOwner: b.e.owner}}, nil)
-	if err != nil {
+	info := b.e.engineInfo()
+	if !info.hardQuota {
+		quota = 0 // the init process measures
+	}
+	if err := b.c.createVolume(ctx, name, b.e.owner, info.Kind, quota); err != nil {
 		return err
 	}
 	file, err := b.e.initFile()
@@ -120,6 +124,31 @@ func (b *box) prepareVolume(ctx context.Context, name string) error {
 		return fault.Unavailablef("The stored data of the tool can't be prepared (status %d).", end.StatusCode)
 	}
 	return nil
+}
+
+// createVolume creates a volume unless it exists. A file system that cannot limit it to quota bytes is an error; 0:
+// it is not limited.
+func (c *client) createVolume(ctx context.Context, name, owner, kind string, quota int64) error {
+	body := map[string]any{"Name": name, "Labels": map[string]string{labelOwner: owner}}
+	switch size := strconv.FormatInt(quota, 10); {
+	case quota == 0:
+	case kind == "podman":
+		body["DriverOpts"] = map[string]string{"o": "size=" + size}
+	default:
+		body["DriverOpts"] = map[string]string{"size": size}
+	}
+	return c.call(ctx, "POST", "/volumes/create", nil, body, nil)
+}
+
+// limitsVolumes reports whether the file system of the engine can limit volumes. It tries.
+func (c *client) limitsVolumes(ctx context.Context, kind string) bool {
+	name := "helix-probe-" + uuid.NewString()
+	err := c.createVolume(ctx, name, "probe", kind, 1<<20)
+	var api *apiError
+	if rerr := c.call(ctx, "DELETE", "/volumes/"+name, nil, nil, nil); rerr != nil && !errors.As(rerr, &api) {
+		return false
+	}
+	return err == nil
 }
 
 func (e *Engine) runtimeInUse() string {
