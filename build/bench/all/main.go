@@ -18,7 +18,7 @@ import (
 )
 
 // areas in the order of the file.
-var areas = []string{"gateway", "storage", "audit", "tools", "sandbox", "skills", "scheduler", "embed", "vector", "cluster", "memory", "valence", "synthesis", "providers", "agent", "psychology", "sync", "discovery", "channels", "audio", "reliability"}
+var areas = []string{"gateway", "storage", "audit", "tools", "sandbox", "skills", "scheduler", "embed", "vector", "cluster", "memory", "valence", "synthesis", "providers", "agent", "psychology", "sync", "discovery", "container", "channels", "audio", "reliability"}
 
 const head = `# Benchmarks
 
