@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -176,6 +177,7 @@ const (
 	SidecarConnectionFailed Code = "SidecarConnectionFailed"
 	NoKVM                   Code = "NoKvm"
 	NoFirecracker           Code = "NoFirecracker"
+	MicroVMSmokeOnly        Code = "MicroVmSmokeOnly"
 )
 
 // Reason is one limitation, with what to do about it.
@@ -260,21 +262,12 @@ func (e *Engine) Status() Status {
 	if tier.Reasons == nil {
 		tier.Reasons = []Reason{}
 	}
-	s.Tiers = []Tier{{Tier: "process", Available: true, Reasons: []Reason{}}, tier, microVM()}
+	s.Tiers = []Tier{{Tier: "process", Available: true, Reasons: []Reason{}}, tier, microVM(kvmDevice, exec.LookPath)}
 	for _, r := range e.running {
 		s.Running = append(s.Running, *r)
 	}
 	slices.SortFunc(s.Running, func(a, b Running) int { return a.StartedAt.Compare(b.StartedAt) })
 	return s
-}
-
-// microVM reports that no virtual machines are used, and why.
-func microVM() Tier {
-	r := Reason{NoFirecracker, "This version doesn't run tools in virtual machines.", "Use the container tier."}
-	if _, err := os.Stat("/dev/kvm"); err != nil {
-		r = Reason{NoKVM, "This computer has no /dev/kvm.", "Use the container tier."}
-	}
-	return Tier{Tier: "microvm", Reasons: []Reason{r}}
 }
 
 // connected returns the client of the engine. It looks for the engine if there was none.

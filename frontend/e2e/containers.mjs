@@ -7,7 +7,7 @@ export const prepare = prepareEngine;
 
 const alpine = "docker.io/library/alpine:3.20";
 const region = (page, name = "Containers") => page.getByRole("region", { name, exact: true });
-const list = (page, name) => region(page).getByRole("list", { name, exact: true });
+const list = (page, name) => page.getByRole("list", { name, exact: true });
 const toast = (page, words) => page.getByRole("region", { name: "Messages" }).getByText(words).first();
 const away = (page) => page.mouse.move(0, 0); // no tooltip
 
@@ -94,6 +94,7 @@ async function kill({ page, rpc, looks }) {
   const run = rpc("container.run_image", { image: alpine, argv: ["/bin/sleep", "1000"], timeoutMs: 600_000 }).then(() => "", (e) => String(e));
   const row = list(page, "Running now");
   await row.getByText("creating").waitFor();
+  await page.getByRole("contentinfo").getByText(`Running ${alpine}`).waitFor();
   await away(page);
   await looks("running");
   await row.getByRole("button", { name: `Kill ${alpine}` }).click();
@@ -112,6 +113,7 @@ async function volumes({ page, prepared, rpc, looks }) {
   await list(page, "Stored data").getByText("20 MiB of 100 MiB").waitFor();
   await list(page, "Stored data").getByText(/Removed automatically after/).waitFor();
   await list(page, "Images").getByText("Used by sorter").waitFor();
+  await list(page, "Stored data").scrollIntoViewIfNeeded();
   await away(page);
   await looks("volumes");
   await list(page, "Stored data").getByRole("button", { name: `Remove ${orphan}` }).click();
@@ -125,6 +127,8 @@ async function german({ page, go, looks }) {
   await page.reload();
   await go("settings/containers");
   await region(page, "Container").getByText("Der Dienst kann den Auslagerungsspeicher nicht begrenzen.").waitFor();
+  await list(page, "Gespeicherte Daten").getByText("sorter").waitFor();
+  await list(page, "Images").scrollIntoViewIfNeeded();
   await looks("german");
   await page.evaluate(() => localStorage.setItem("helix.language", "en"));
 }
