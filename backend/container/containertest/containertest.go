@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -94,22 +95,48 @@ func (e *Engine) answers() bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Kill ends the engine as a crash would.
-func (e *Engine) Kill() { e.end(syscall.SIGKILL) }
-
-func (e *Engine) end(sig syscall.Signal) {
-	e.cmd.Process.Signal(sig) //nolint:errcheck // it has ended already
+// Kill ends the engine as a crash would. Its containers stay.
+func (e *Engine) Kill() {
+	e.cmd.Process.Kill() //nolint:errcheck // it has ended already
 	err := <-e.ended
 	e.ended <- err
 }
 
-// Stop ends the engine and removes its folder.
+// stopTime is how long an engine may take to end before it is killed.
+const stopTime = 30 * time.Second
+
+// Stop ends the engine with everything that it started, and removes its folder.
 func (e *Engine) Stop() {
-	e.end(syscall.SIGTERM)
-	if e.Kind == "podman" { // what a container left mounted
-		exec.Command("umount", "-R", filepath.Join(e.dir, "root", "vfs")).Run() //nolint:errcheck // it may not be mounted
+	e.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended already
+	select {
+	case <-e.ended:
+	case <-time.After(stopTime):
+		e.Kill()
+	}
+	e.killRest()
+	if mounts, err := os.ReadFile("/proc/mounts"); err == nil {
+		for line := range strings.Lines(string(mounts)) {
+			if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], e.dir+"/") {
+				syscall.Unmount(f[1], syscall.MNT_DETACH) //nolint:errcheck // the folder stays then
+			}
+		}
 	}
 	os.RemoveAll(e.dir) //nolint:errcheck // a temporary folder
+}
+
+// killRest ends what an engine that was killed left running: the processes whose command names its folder.
+func (e *Engine) killRest() {
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return
+	}
+	for _, path := range lines {
+		raw, err := os.ReadFile(path)
+		pid, perr := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err == nil && perr == nil && pid != os.Getpid() && strings.Contains(string(raw), e.dir+"/") {
+			syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // it has ended then
+		}
+	}
 }
 
 // Busybox fills a folder with a static busybox and links of its commands, for ImportImage.
