@@ -109,10 +109,15 @@ func (t *telegram) hide(err error) error {
 // Run implements Adapter.
 func (t *telegram) Run(ctx context.Context, sink Sink) error {
 	defer t.client.Close()
-	var pause time.Duration
+	var pause, backoff time.Duration // after empty answers, and after errors
 	for ctx.Err() == nil {
 		began := t.s.o.Clock.Now()
 		n, err := t.poll(ctx, sink)
+		if err == nil {
+			backoff = 0
+		} else {
+			pause = 0
+		}
 		var refused *SendError
 		switch {
 		case ctx.Err() != nil:
@@ -124,11 +129,11 @@ func (t *telegram) Run(ctx context.Context, sink Sink) error {
 		case errors.As(err, &refused) && refused.Final:
 			return err
 		default:
-			pause = min(max(firstBackoff, 2*pause), longestBackoff)
+			backoff = min(max(firstBackoff, 2*backoff), longestBackoff)
 			if refused != nil {
-				pause = max(pause, refused.After)
+				backoff = max(backoff, refused.After)
 			}
-			t.wait(ctx, pause, t.reached)
+			t.wait(ctx, backoff, t.reached)
 		}
 	}
 	return nil

@@ -34,6 +34,20 @@ async function fresh(page, go) {
   await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Skill name");
 }
 
+/** Adds a step at the end with a hand that moves while it presses, again if the view moved away under it. */
+async function addAtEnd(page) {
+  const button = page.getByRole("button", { name: "Add a step at the end" });
+  const palette = page.getByRole("dialog", { name: "Add a step" });
+  await until(async () => {
+    await button.hover();
+    const { x, y, width, height } = await button.boundingBox();
+    await page.mouse.down();
+    await page.mouse.move(x + width / 2 + 3, y + height / 2 + 2);
+    await page.mouse.up();
+    return palette.waitFor({ timeout: 5000 }).then(() => true, () => false);
+  }, "the list of steps opens");
+}
+
 const toast = (page, words) => page.getByText(words, { exact: false }).first();
 const flow = (page) => page.getByRole("application", { name: "Steps of the skill, as a graph" });
 const node = (page, id) => page.locator(`[data-step="${id}"]`);
@@ -55,7 +69,7 @@ async function few({ page, go, rpc, check, looks }) {
   await palette.getByRole("combobox").fill("time.now");
   await page.keyboard.press("Enter");
   await node(page, "time_now").waitFor();
-  await page.getByRole("button", { name: "Add a step at the end" }).click();
+  await addAtEnd(page);
   await palette.getByRole("option", { name: /^Transform/ }).click();
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByRole("region", { name: "Run on the canvas" }).getByText("Succeeded").waitFor();
@@ -96,7 +110,7 @@ async function mouse({ page, go, rpc, check, looks }) {
   await looks("step");
 
   // A second step after it, by the plus on the line.
-  await page.getByRole("button", { name: "Add a step at the end" }).click();
+  await addAtEnd(page);
   await page.getByRole("dialog", { name: "Add a step" }).getByRole("option", { name: /^Transform/ }).click();
   await node(page, "make").waitFor();
   await inspector(page).getByRole("textbox", { name: "Value" }).fill('{ "out": "$.repeater.said", "n": "$.repeater.words[0]" }');
@@ -366,15 +380,18 @@ async function arms({ page, go, rpc, check, looks }) {
   await page.getByText("No problems").waitFor();
   await looks("ways");
   await page.getByRole("button", { name: "Show all" }).click();
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  const shown = await page.locator(".svelte-flow__viewport").getAttribute("style");
   await page.keyboard.press("Control+s");
   await toast(page, "Saved Ways 1.0.0").waitFor();
+  check((await page.locator(".svelte-flow__viewport").getAttribute("style")) === shown, "the view stays where it was when a new skill is stored");
   const skill = await skillNamed(rpc, "Ways");
   check(skill.steps[1].cases[0].steps[0].steps[0].inputMapping.text === "$.item" && skill.steps[1].else[0].toolType === "approval", "the ways are stored");
   const run = await rpc("skills.execute_composite", { skillId: skill.skillId, input: {} });
   check(run.success, `it runs: ${JSON.stringify(run.error ?? null)}`);
 
   // A step that may be skipped is flagged where it is used, with the way out.
-  await page.getByRole("button", { name: "Add a step at the end" }).click();
+  await addAtEnd(page);
   await pick(/^Transform/);
   await inspector(page).getByRole("textbox", { name: "Value" }).fill("$.ask");
   await inspector(page).getByText("may be skipped, and then has no output").first().waitFor();
