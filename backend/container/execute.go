@@ -183,12 +183,12 @@ func (e *Engine) enter(ctx context.Context, live *Running, l Limits, lifetime ti
 
 // leave removes the container, whatever became of it.
 func (b *box) leave() {
+	defer func() { <-b.e.slots }()
 	b.remove()
 	b.e.mu.Lock()
 	delete(b.e.running, b.live.RunID)
 	b.e.mu.Unlock()
 	b.enter(PhaseRemoved)
-	<-b.e.slots
 }
 
 // transport returns how containers of the engine are reached.

@@ -2090,7 +2090,7 @@ export interface ContainerStatus {
   tiers: ContainerTier[];
   /** how containers reach granted hosts: socket, attach or none */
   egress: string;
-  /** how stored data is limited: guard */
+  /** how stored data is limited: hard by the file system, or guard by measuring */
   quota: string;
   /** containers that wait for a run */
   pool: number;
