@@ -109,7 +109,8 @@ const stopTime = 30 * time.Second
 func (e *Engine) Stop() {
 	e.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended already
 	select {
-	case <-e.ended:
+	case err := <-e.ended:
+		e.ended <- err
 	case <-time.After(stopTime):
 		e.Kill()
 	}
