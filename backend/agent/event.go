@@ -2,10 +2,10 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/segmentio/encoding/json"
 
 	"helix/backend/callable"
 	"helix/backend/fault"
