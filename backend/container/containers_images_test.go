@@ -202,36 +202,3 @@ func TestRunsFromThePoolBehaveLikeOthers(t *testing.T) {
 		}
 	})
 }
-
-func TestARunEndsWithItsEngine(t *testing.T) {
-	for _, kind := range containertest.Kinds {
-		t.Run(kind, func(t *testing.T) {
-			s, err := containertest.Start(kind)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(s.Stop)
-			owner := t.TempDir()
-			e := openOn(t, s, owner)
-			image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			spec := sh(image, "sleep 3600")
-			spec.Phase = func(p string) {
-				if p == PhaseRunning {
-					go func() { s.Kill(); cancel() }()
-				}
-			}
-			r, err := e.Execute(ctx, spec) // it must return
-			if err == nil && r.Outcome != Cancelled {
-				t.Errorf("%+v", r)
-			}
-			if _, err := e.Execute(t.Context(), sh(image, "true")); !fault.Is(err, fault.Unavailable) {
-				t.Errorf("without an engine: %v", err)
-			}
-		})
-	}
-}
