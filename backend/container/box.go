@@ -356,15 +356,17 @@ func (p *process) close() {
 	}
 }
 
-// kill ends the container.
-func (b *box) kill() {
+// kill ends the container. An error means that the engine did not answer.
+func (b *box) kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), apiTime)
 	defer cancel()
 	err := b.c.call(ctx, "POST", "/containers/"+b.id+"/kill", url.Values{"signal": {"KILL"}}, nil, nil)
 	var api *apiError
 	if err != nil && !errors.As(err, &api) { // otherwise it has ended already
 		b.e.log.Warn("kill a container", "run", b.run, "err", err)
+		return err
 	}
+	return nil
 }
 
 // remove ends and removes the container. If that fails the reaper does.

@@ -339,7 +339,9 @@ func (r *run) wait(ctx context.Context, start *guest.Start) error {
 		select {
 		case <-r.b.closed:
 		case <-time.After(killGrace):
-			r.b.kill()
+			if r.b.kill() != nil {
+				r.b.conn.Close() //nolint:errcheck // the init process ends with its connection
+			}
 		}
 	})
 	defer killed()
