@@ -7,11 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"helix/backend/agent"
+	"helix/backend/container/containertest"
 	"helix/backend/coretools"
 	"helix/backend/permission"
 	"helix/backend/providers"
@@ -21,24 +21,12 @@ import (
 // podman starts a Podman of its own and returns its socket.
 func podman(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "helix-podman")
+	e, err := containertest.Start("podman")
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(dir, "engine.sock")
-	cmd := exec.Command("podman", "--runtime", "runc", "--cgroup-manager", "cgroupfs", "--storage-driver", "vfs",
-		"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--tmpdir", filepath.Join(dir, "tmp"), "system", "service", "--time", "0", "unix://"+socket)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended then
-		cmd.Wait()                          //nolint:errcheck // ended by the signal
-		exec.Command("umount", "-R", filepath.Join(dir, "root", "vfs")).Run()
-		os.RemoveAll(dir)
-	})
-	return socket
+	t.Cleanup(e.Stop)
+	return e.Socket
 }
 
 // A chat runs commands in a real container, each after its answer. They see the shared and temporary folders, and
@@ -51,20 +39,8 @@ func TestChatShellInAContainer(t *testing.T) {
 	c := newChatter(t, o, command(look), command("cat copy.txt"), command("sleep 1000"), providers.ScriptedReply{Text: "Done."})
 	testkit.Eventually(t, "the engine", func() bool { return c.b.engine.Recheck(t.Context()).Engine != nil }, func(ok bool) bool { return ok })
 	box := t.TempDir()
-	raw, err := os.ReadFile("/bin/busybox")
-	if err != nil {
+	if err := containertest.Busybox(box); err != nil {
 		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(box, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(box, "bin", "busybox"), raw, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"sh", "cat", "ls", "id", "wc", "echo", "sleep"} {
-		if err := os.Symlink("busybox", filepath.Join(box, "bin", name)); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if _, err := c.b.engine.ImportImage(t.Context(), box, "busybox"); err != nil {
 		t.Fatal(err)

@@ -11,9 +11,13 @@ func registerContainers(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "container.status", gateway.Read, s.Status)
 	gateway.Handle(a, "container.recheck", gateway.Write, s.Recheck, gateway.Deadline(runLimit))
 	gateway.Handle(a, "container.images", gateway.Read, s.Images)
-	gateway.Handle(a, "container.image_pull", gateway.Approve, s.Pull, gateway.Costly(), gateway.Deadline(hour))
+	gateway.Handle(a, "container.image_pull", gateway.Approve, s.Pull, gateway.Costly())
+	gateway.Handle(a, "container.pulls", gateway.Read, s.Pulls)
+	gateway.Handle(a, "container.pull_cancel", gateway.Write, s.CancelPull)
 	gateway.Handle(a, "container.image_import", gateway.Write, uploadOnce(b, func(p containertools.ImportImageParams) (string, bool) { return p.Path, true }, pathParam(b, false, func(p *containertools.ImportImageParams) *string { return &p.Path }, s.ImportImage)), gateway.DocumentedBy(s.ImportImage), gateway.Costly(), gateway.Deadline(hour))
 	gateway.Handle(a, "container.image_remove", gateway.Write, s.RemoveImage)
+	gateway.Handle(a, "container.volumes", gateway.Read, s.Volumes)
+	gateway.Handle(a, "container.volume_remove", gateway.Write, s.RemoveVolume)
 	gateway.Handle(a, "container.reap", gateway.Write, s.Reap)
 	gateway.Handle(a, "container.tools", gateway.Read, s.Tools)
 	gateway.Handle(a, "container.add", gateway.Write, s.Add)
@@ -22,6 +26,7 @@ func registerContainers(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "container.revoke", gateway.Write, s.Revoke)
 	gateway.Handle(a, "container.clear_state", gateway.Write, s.ClearState)
 	gateway.Handle(a, "container.run", gateway.Write, s.Run, gateway.Costly(), gateway.Deadline(hour))
+	gateway.Handle(a, "container.run_image", gateway.Approve, s.RunImage, gateway.Costly(), gateway.Deadline(hour))
 	gateway.Handle(a, "container.kill", gateway.Write, s.Kill)
 
 	sh := b.Shell
@@ -33,5 +38,6 @@ func registerContainers(b *Backend, a *gateway.API) {
 
 	gateway.Forward[shell.Output](a, "shell.output")
 	gateway.Forward[containertools.StatusChanged](a, "container.status_changed")
+	gateway.Forward[containertools.Pull](a, "container.pull", gateway.Transient())
 	gateway.Forward[containertools.RunChanged](a, "container.run")
 }

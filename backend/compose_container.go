@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
 	"helix/backend/bus"
 	"helix/backend/config"
 	"helix/backend/container"
 	"helix/backend/containertools"
+	"helix/backend/identity"
 	"helix/backend/safehttp"
 	"helix/backend/shell"
 )
@@ -38,6 +41,7 @@ func (b *Backend) openContainers(conf config.Config) {
 		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Dial: outside.Dial, Secret: b.Secrets.Value,
 		Scrub: func(ctx context.Context, text string) string { return b.scrub(ctx, text) },
 	})
+	b.closing("image pulls", b.Containers.Close)
 	b.Shell = shell.New(b.engine, shell.Options{
 		Logger: b.log, Audit: b.Audit.Record, Bus: b.Bus, Image: conf.ContainerShell,
 		Workspace: func(ctx context.Context) (string, error) { return b.CoreTools.Folder(ctx) },
@@ -58,5 +62,10 @@ func (b *Backend) runContainers(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return b.engine.Run(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return b.engine.Run(ctx) })
+	group.Go(func() error {
+		return b.Containers.SweepVolumes(identity.With(ctx, identity.Identity{User: b.LocalUser(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "containers", Pipe: "memory"}))
+	})
+	return group.Wait()
 }

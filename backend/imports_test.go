@@ -99,6 +99,7 @@ var levels = map[string]int{
 	"backend/oauth":                        engine,
 	"backend/oauth/oauthtest":              foundation,
 	"backend/container":                    engine,
+	"backend/container/containertest":      engine,
 	"backend/container/guest":              engine,
 	"backend/container/guest/init":         entry,
 	"backend/containertools":               domain,

@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/google/uuid"
+	"time"
 
 	"helix/backend/container"
 	"helix/backend/containertools"
@@ -14,21 +15,23 @@ import (
 )
 
 type containerCmd struct {
-	Status  containerStatusCmd  `cmd:"" default:"1" help:"Show the container engine and what is available."`
-	Doctor  containerDoctorCmd  `cmd:"" help:"Look for an engine, and say what to do about each problem."`
-	Images  containerImagesCmd  `cmd:"" help:"List images on this computer."`
-	Pull    containerPullCmd    `cmd:"" help:"Get an image from its registry."`
-	Import  containerImportCmd  `cmd:"" help:"Make an image of a folder, a static program or an image archive."`
-	Rmi     containerRmiCmd     `cmd:"" help:"Remove an image."`
-	Tools   containerToolsCmd   `cmd:"" help:"List container tools."`
-	Add     containerAddCmd     `cmd:"" help:"Make a tool of an image and a command."`
-	Approve containerApproveCmd `cmd:"" help:"Approve a tool after reading what it runs."`
-	Enable  containerEnableCmd  `cmd:"" help:"Switch a tool on."`
-	Disable containerDisableCmd `cmd:"" help:"Switch a tool off; its runs end."`
-	Revoke  containerRevokeCmd  `cmd:"" help:"End a tool and remove its permissions."`
-	Clear   containerClearCmd   `cmd:"" help:"Remove what a tool stored between its runs."`
-	Run     containerRunCmd     `cmd:"" help:"Run a tool."`
-	Reap    containerReapCmd    `cmd:"" help:"Remove containers that were left over."`
+	Status   containerStatusCmd   `cmd:"" default:"1" help:"Show the container engine and what is available."`
+	Doctor   containerDoctorCmd   `cmd:"" help:"Look for an engine, and say what to do about each problem."`
+	Images   containerImagesCmd   `cmd:"" help:"List images on this computer."`
+	Pull     containerPullCmd     `cmd:"" help:"Get an image from its registry."`
+	Import   containerImportCmd   `cmd:"" help:"Make an image of a folder, a static program or an image archive."`
+	Rmi      containerRmiCmd      `cmd:"" help:"Remove an image."`
+	Tools    containerToolsCmd    `cmd:"" help:"List container tools."`
+	Add      containerAddCmd      `cmd:"" help:"Make a tool of an image and a command."`
+	Approve  containerApproveCmd  `cmd:"" help:"Approve a tool after reading what it runs."`
+	Enable   containerEnableCmd   `cmd:"" help:"Switch a tool on."`
+	Disable  containerDisableCmd  `cmd:"" help:"Switch a tool off; its runs end."`
+	Revoke   containerRevokeCmd   `cmd:"" help:"End a tool and remove its permissions."`
+	Clear    containerClearCmd    `cmd:"" help:"Remove what a tool stored between its runs."`
+	Run      containerRunCmd      `cmd:"" help:"Run a tool, or a command in an image."`
+	Volumes  containerVolumesCmd  `cmd:"" help:"List where tools keep files between their runs."`
+	Rmvolume containerRmvolumeCmd `cmd:"" help:"Remove a volume whose tool no longer exists."`
+	Reap     containerReapCmd     `cmd:"" help:"Remove containers that were left over."`
 }
 
 type containerStatusCmd struct{}
@@ -96,11 +99,61 @@ type containerPullCmd struct {
 	Digest string `help:"Refuse any other image." placeholder:"sha256:…"`
 }
 
-// Run implements helix container pull.
+// Run implements helix container pull. Ctrl-C cancels it.
 func (o *containerPullCmd) Run(c *command) error {
-	return show(c, "container.image_pull", containertools.PullParams{Ref: o.Ref, Digest: o.Digest}, func(i container.Image) {
-		c.say("%s\nId: %s\nDigest: %s", i.Ref, i.ID, i.Digest)
-	})
+	var started containertools.PullResult
+	if _, err := c.call("container.image_pull", containertools.PullParams{Ref: o.Ref, Digest: o.Digest}, &started); err != nil {
+		return err
+	}
+	job, err := c.followPull(o.Ref, started)
+	switch {
+	case c.ctx.Err() != nil:
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
+		defer cancel()
+		c.conn.Call(ctx, "container.pull_cancel", containertools.JobParams(started), nil) //nolint:errcheck // it has ended then
+		return failed{ExitCode(fault.Canceled)}
+	case err != nil:
+		return err
+	case job.Image == nil:
+		return fault.Unavailablef("%s", first(job.Error, "The pull was canceled."))
+	case c.JSON:
+		raw, err := json.Marshal(job.Image)
+		if err != nil {
+			return err
+		}
+		return c.printJSON(raw)
+	}
+	c.say("%s\nId: %s\nDigest: %s", job.Image.Ref, job.Image.ID, job.Image.Digest)
+	return nil
+}
+
+// followPull shows the progress of a pull until it ends.
+func (c *command) followPull(ref string, started containertools.PullResult) (job containertools.Pull, err error) {
+	bar := c.bar(ref)
+	defer bar.end()
+	tick := time.NewTicker(150 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var r containertools.PullsResult
+		if _, err := c.call("container.pulls", struct{}{}, &r); err != nil {
+			return job, err
+		}
+		i := slices.IndexFunc(r.Pulls, func(p containertools.Pull) bool { return p.JobID == started.JobID })
+		if i < 0 {
+			return job, fault.NotFoundf("The pull is no longer known. To see whether the image is there: helix container images")
+		}
+		if job = r.Pulls[i]; job.Status != "running" {
+			return job, nil
+		}
+		if job.Size > 0 {
+			bar.show(float64(job.Done)/float64(job.Size), fmt.Sprintf("%.1f of %.1f MB", float64(job.Done)/1e6, float64(job.Size)/1e6))
+		}
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return job, c.ctx.Err()
+		}
+	}
 }
 
 type containerImportCmd struct {
@@ -127,6 +180,39 @@ type containerRmiCmd struct {
 // Run implements helix container rmi.
 func (o *containerRmiCmd) Run(c *command) error {
 	return show(c, "container.image_remove", containertools.ImageParams{Ref: o.Ref}, func(containertools.RemovedResult) { c.say("Removed.") })
+}
+
+type containerVolumesCmd struct{}
+
+// Run implements helix container volumes.
+func (containerVolumesCmd) Run(c *command) error {
+	return show(c, "container.volumes", struct{}{}, func(r containertools.VolumesResult) {
+		rows := [][]string{}
+		for _, v := range r.Volumes {
+			used, tool := "?", plain(v.Tool)
+			if v.UsedBytes >= 0 {
+				used = fmt.Sprintf("%.1f MB", float64(v.UsedBytes)/1e6)
+			}
+			if v.ToolID == nil {
+				tool = "none, removed after " + v.RemoveAt.Local().Format("2006-01-02 15:04")
+			}
+			rows = append(rows, []string{v.Name, used, tool})
+		}
+		c.table([]string{"VOLUME", "USED", "TOOL"}, rows)
+	})
+}
+
+type containerRmvolumeCmd struct {
+	Name string `arg:"" help:"Name of a volume whose tool no longer exists."`
+	Yes  bool   `help:"Don't ask."`
+}
+
+// Run implements helix container rmvolume.
+func (o *containerRmvolumeCmd) Run(c *command) error {
+	if err := c.confirm(o.Yes, "Remove the volume with its files? They can't be restored."); err != nil {
+		return err
+	}
+	return show(c, "container.volume_remove", containertools.VolumeParams{Name: o.Name}, func(containertools.RemovedResult) { c.say("Removed.") })
 }
 
 type containerReapCmd struct{}
@@ -277,23 +363,50 @@ func (o *containerClearCmd) Run(c *command) error {
 }
 
 type containerRunCmd struct {
-	containerToolArg
-	Params  string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
-	Timeout int64  `name:"time-limit" help:"Seconds that the run may take. Default: that of the tool." placeholder:"SECONDS"`
+	Tool    string   `arg:"" help:"Name of the tool, or of an image on this computer."`
+	Argv    []string `arg:"" optional:"" passthrough:"" help:"Command to run in an image, after --. Default: what the image starts."`
+	Params  string   `help:"JSON, @file or -. Default: {}; for an image nothing." placeholder:"JSON"`
+	Timeout int64    `name:"time-limit" help:"Seconds that the run may take. Default: that of the tool, or 30." placeholder:"SECONDS"`
+	Net     []string `help:"Host that an image may reach, such as api.example.com or localhost:3000." placeholder:"HOST"`
+	Memory  int64    `help:"Memory of an image in MiB. Default: 256." placeholder:"MIB"`
+	CPU     int      `name:"cpu" help:"Percent of a core for an image. Default: 50." placeholder:"PERCENT"`
 }
 
-// Run implements helix container run.
+// Run implements helix container run. With a command, or if no tool has that name, it runs an image.
 func (o *containerRunCmd) Run(c *command) error {
-	params, err := c.input(o.Params)
+	var raw json.RawMessage
+	var err error
+	if o.Params != "" {
+		if raw, err = c.input(o.Params); err != nil {
+			return err
+		}
+	}
+	if len(o.Argv) > 0 && o.Argv[0] == "--" {
+		o.Argv = o.Argv[1:]
+	}
+	if len(o.Argv) > 0 || len(o.Net) > 0 || o.Memory > 0 || o.CPU > 0 {
+		return o.image(c, raw)
+	}
+	t, err := containerToolArg{o.Tool}.find(c)
+	if fault.Is(err, fault.NotFound) {
+		return o.image(c, raw)
+	}
 	if err != nil {
 		return err
 	}
-	p := containertools.RunParams{Name: o.Tool, Params: params, TimeoutMs: o.Timeout * 1000}
-	if id, err := uuid.Parse(o.Tool); err == nil {
-		p.Name, p.ToolID = "", &id
-	}
+	return c.runContainer("container.run", containertools.RunParams{ToolID: &t.ID, Params: raw, TimeoutMs: o.Timeout * 1000})
+}
+
+func (o *containerRunCmd) image(c *command, params json.RawMessage) error {
+	return c.runContainer("container.run_image", containertools.RunImageParams{
+		Image: o.Tool, Argv: o.Argv, Params: params, Hosts: o.Net, TimeoutMs: o.Timeout * 1000, Limits: container.Limits{MemoryBytes: o.Memory << 20, CPUPercent: o.CPU},
+	})
+}
+
+// runContainer runs a program in a container and prints what it wrote.
+func (c *command) runContainer(method string, params any) error {
 	var r containertools.RunResult
-	raw, err := c.call("container.run", p, &r)
+	raw, err := c.call(method, params, &r)
 	if err != nil {
 		return c.refused(err)
 	}

@@ -25,12 +25,13 @@ type box struct {
 	e       *Engine
 	c       *client
 	body    createBody
-	run     uuid.UUID
+	run     uuid.UUID    // in its name and labels: that of the run it was created for
 	phase   func(string) // nil: nothing is called
 	live    *Running
 	id      string // of the container; its name before it is known; "": there is none
 	phases  Phases
 	dir     string            // of the socket
+	accepts bool              // the init process connects to the socket
 	socket  *net.UnixListener // nil: none was made
 	report  *guest.Report
 	conn    *guest.Conn
@@ -58,7 +59,12 @@ func (b *box) enter(phase string) {
 func (b *box) open(ctx context.Context, runtime string) error {
 	b.body.HostConfig.Runtime = runtime
 	b.enter(PhaseCreate)
+	adopted := b.adopt()
 	err := b.begin(ctx)
+	if adopted && err != nil && ctx.Err() == nil { // somebody else removed it
+		b.remove()
+		err = b.begin(ctx)
+	}
 	if refusal := runtimeRefusal(err); refusal != "" && runtime != "runc" {
 		// crun refuses hybrid control groups, which runc supports.
 		b.remove()
@@ -80,22 +86,23 @@ func (b *box) open(ctx context.Context, runtime string) error {
 	return nil
 }
 
-// begin creates the container, connects to it, starts it and waits for the report.
+// begin creates the container unless it is there, connects to it, starts it and waits for the report.
 func (b *box) begin(ctx context.Context) error {
 	creating := time.Now()
-	accept, err := b.create(ctx)
-	b.phases.Create = time.Since(creating)
-	if err != nil {
-		return err
+	if b.id == "" {
+		if err := b.create(ctx); err != nil {
+			return err
+		}
 	}
+	b.phases.Create = time.Since(creating)
 	b.enter(PhaseStart)
 	starting := time.Now()
 	defer func() { b.phases.Start = time.Since(starting) }()
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
-	var rw io.ReadWriteCloser
-	if accept == nil {
-		if rw, err = b.attach(ctx); err != nil {
+	if !b.accepts {
+		rw, err := b.attach(ctx)
+		if err != nil {
 			return err
 		}
 		b.serve(rw)
@@ -103,8 +110,9 @@ func (b *box) begin(ctx context.Context) error {
 	if err := b.c.call(ctx, "POST", "/containers/"+b.id+"/start", nil, nil, nil); err != nil {
 		return err
 	}
-	if accept != nil {
-		if rw, err = accept(ctx); err != nil {
+	if b.accepts {
+		rw, err := b.accept(ctx)
+		if err != nil {
 			return b.died(ctx, err)
 		}
 		b.serve(rw)
@@ -131,34 +139,30 @@ func (b *box) died(ctx context.Context, err error) error {
 	return unavailable(Reason{InitMissing, "The container's init process didn't start: " + clip(cmp.Or(string(b.said.bytes()), err.Error()), 300), "Check the engine with: helix container doctor"}).WithCause(err)
 }
 
-// create creates the container. With a socket it returns how to wait for the init process.
-func (b *box) create(ctx context.Context) (accept func(context.Context) (io.ReadWriteCloser, error), err error) {
+// create creates the container.
+func (b *box) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
 	program, err := b.e.initFile()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	b.e.hold(b.run)
 	body := &b.body
+	body.Labels[labelRun] = b.run.String()
 	body.HostConfig.Mounts = append([]mount{bind(program, guest.InitPath, true)}, b.extra()...)
 	body.Entrypoint, body.Cmd = []string{guest.InitPath}, []string{guest.AttachArg}
 	b.exits, b.hello, b.closed, b.said = map[uint32]chan *guest.Exit{}, make(chan *guest.Report, 1), make(chan struct{}), &window{tail: 4 << 10}
-	if b.e.transport(b.c) == guest.SocketArg {
-		l, err := b.listen()
-		if err != nil {
-			return nil, err
+	b.accepts = b.e.transport(b.c) == guest.SocketArg
+	if b.accepts {
+		if err := b.listen(); err != nil {
+			return err
 		}
 		body.Cmd = []string{guest.SocketArg}
-		body.HostConfig.Mounts = append(body.HostConfig.Mounts, bind(l.Addr().String(), guest.SocketPath, false))
-		accept = func(ctx context.Context) (io.ReadWriteCloser, error) { return b.accept(ctx, l) }
-		defer func() {
-			if err != nil {
-				l.Close()
-			}
-		}()
+		body.HostConfig.Mounts = append(body.HostConfig.Mounts, bind(b.socket.Addr().String(), guest.SocketPath, false))
 	}
-	body.OpenStdin, body.StdinOnce = accept == nil, accept == nil
-	body.AttachStdin, body.AttachStdout, body.AttachStderr = accept == nil, accept == nil, accept == nil
+	body.OpenStdin, body.StdinOnce = !b.accepts, !b.accepts
+	body.AttachStdin, body.AttachStdout, body.AttachStderr = !b.accepts, !b.accepts, !b.accepts
 	var made struct {
 		ID string `json:"Id"`
 	}
@@ -167,20 +171,19 @@ func (b *box) create(ctx context.Context) (accept func(context.Context) (io.Read
 	if err = b.c.call(ctx, "POST", "/containers/create", url.Values{"name": {b.id}}, body, &made); err != nil {
 		var api *apiError
 		if errors.As(err, &api) && api.status == 404 {
-			return nil, unavailable(Reason{ImageMissing, "The image isn't on this computer.", "Pull or import it again."}).WithCause(err)
+			return unavailable(Reason{ImageMissing, "The image isn't on this computer.", "Pull or import it again."}).WithCause(err)
 		}
-		return nil, err
+		return err
 	}
 	b.id = made.ID
 	var x inspection
 	if err = b.c.call(ctx, "GET", "/containers/"+b.id+"/json", nil, nil, &x); err != nil {
-		return nil, err
+		return err
 	}
 	if field := x.mismatch(body); field != "" {
-		err = errMismatch(field)
-		return nil, err
+		return errMismatch(field)
 	}
-	return accept, nil
+	return nil
 }
 
 // extra returns the mounts of the body without those of the init process.
@@ -195,26 +198,23 @@ func (b *box) extra() (list []mount) {
 
 // listen creates the socket of this container. Only the socket is mounted, so only its own permissions count
 // inside, and only those of its folder outside.
-func (b *box) listen() (*net.UnixListener, error) {
+func (b *box) listen() error {
 	dir, err := b.e.socketFolder()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.dir = dir
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(l.Addr().String(), 0o666); err != nil { //nolint:gosec // its folder is private
-		l.Close()
-		return nil, err
+		return err
 	}
 	b.socket = l
-	return l, nil
+	return os.Chmod(l.Addr().String(), 0o666) //nolint:gosec // its folder is private
 }
 
 // accept waits for the init process, the first to connect: no other program runs yet.
-func (b *box) accept(ctx context.Context, l *net.UnixListener) (io.ReadWriteCloser, error) {
+func (b *box) accept(ctx context.Context) (io.ReadWriteCloser, error) {
+	l := b.socket
 	defer l.Close()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
@@ -356,15 +356,17 @@ func (p *process) close() {
 	}
 }
 
-// kill ends the container.
-func (b *box) kill() {
+// kill ends the container. An error means that the engine did not answer.
+func (b *box) kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), apiTime)
 	defer cancel()
 	err := b.c.call(ctx, "POST", "/containers/"+b.id+"/kill", url.Values{"signal": {"KILL"}}, nil, nil)
 	var api *apiError
 	if err != nil && !errors.As(err, &api) { // otherwise it has ended already
 		b.e.log.Warn("kill a container", "run", b.run, "err", err)
+		return err
 	}
+	return nil
 }
 
 // remove ends and removes the container. If that fails the reaper does.
@@ -379,6 +381,7 @@ func (b *box) remove() {
 		}
 		b.id = ""
 	}
+	b.e.release(b.run)
 	if b.conn != nil {
 		b.conn.Close() //nolint:errcheck // it has ended then
 	}

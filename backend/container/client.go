@@ -31,7 +31,7 @@ func newClient(socket string) *client {
 	var d net.Dialer
 	return &client{socket: socket, http: &http.Client{Transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		MaxIdleConnsPerHost: removals, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}}}
 }
 

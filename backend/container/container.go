@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -67,6 +68,12 @@ type Engine struct {
 	running map[uuid.UUID]*Running
 	images  map[string]*program // by id
 	volumes map[string]*volumeState
+	held    map[uuid.UUID]bool // containers of this process, by the label of their run
+	pool    []*prepared        // oldest first
+
+	pooling    context.Context //nolint:containedctx // of Run, while it keeps the pool; nil: there is none
+	preparing  map[string]bool // keys of containers that are being created for the pool
+	background sync.WaitGroup
 
 	files     sync.Mutex // held while the folders are changed
 	temporary []string   // folders that Close removes
@@ -89,11 +96,14 @@ func Open(o Options) *Engine {
 	return &Engine{
 		o: o, log: o.Logger, owner: hex.EncodeToString(sum[:16]), instance: uuid.NewString(),
 		slots: make(chan struct{}, maxRunning), running: map[uuid.UUID]*Running{}, images: map[string]*program{}, volumes: map[string]*volumeState{},
+		held: map[uuid.UUID]bool{}, preparing: map[string]bool{},
 	}
 }
 
 // Close closes idle connections. Runs in progress end with their contexts.
 func (e *Engine) Close() error {
+	e.background.Wait()
+	e.drain(all)
 	e.files.Lock()
 	for _, dir := range e.temporary {
 		os.RemoveAll(dir) //nolint:errcheck // a temporary folder
@@ -108,8 +118,10 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// Run removes what earlier processes left over, at once and then every minute, until ctx ends.
+// Run removes what earlier processes left over, at once and then every minute, until ctx ends. Meanwhile a tool that
+// has run finds its next container prepared.
 func (e *Engine) Run(ctx context.Context) error {
+	defer e.keepPool(ctx)()
 	t := time.NewTicker(reapEvery)
 	defer t.Stop()
 	for {
@@ -120,12 +132,23 @@ func (e *Engine) Run(ctx context.Context) error {
 				e.log.Warn("removed containers that were left over", "count", len(ids))
 			}
 		}
+		e.drain(expired)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 		}
 	}
+}
+
+// engineInfo returns what is known about the engine.
+func (e *Engine) engineInfo() Info {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.info == nil {
+		return Info{Kind: "docker"}
+	}
+	return *e.info
 }
 
 func (e *Engine) present() bool {
@@ -147,12 +170,14 @@ const (
 	SeccompMissing          Code = "SeccompMissing"
 	SwapNotLimited          Code = "SwapNotLimited"
 	PidsNotLimited          Code = "PidsNotLimited"
+	QuotaGuardOnly          Code = "QuotaGuardOnly"
 	EgressUnavailable       Code = "EgressUnavailable"
 	InitMissing             Code = "InitMissing"
 	ImageMissing            Code = "ImageMissing"
 	SidecarConnectionFailed Code = "SidecarConnectionFailed"
 	NoKVM                   Code = "NoKvm"
 	NoFirecracker           Code = "NoFirecracker"
+	MicroVMSmokeOnly        Code = "MicroVmSmokeOnly"
 )
 
 // Reason is one limitation, with what to do about it.
@@ -186,6 +211,8 @@ type Info struct {
 	Runtime       string `json:"runtime"`
 	Cgroup        string `json:"cgroup"`
 	StorageDriver string `json:"storageDriver"`
+
+	hardQuota bool // its file system limits volumes
 }
 
 // Tier is one level of isolation.
@@ -199,6 +226,8 @@ type Tier struct {
 type Running struct {
 	RunID       uuid.UUID `json:"runId"`
 	ContainerID string    `json:"containerId,omitempty"` // "": it is being created
+	Name        string    `json:"name"`                  // of the tool, or what else runs
+	Session     bool      `json:"session,omitempty"`     // a shell session
 	Image       string    `json:"image"`
 	Phase       string    `json:"phase"`
 	StartedAt   time.Time `json:"startedAt"`
@@ -212,7 +241,7 @@ type Status struct {
 	Engine    *Info     `json:"engine,omitempty"` // absent: none was found
 	Tiers     []Tier    `json:"tiers"`
 	Egress    string    `json:"egress"` // how containers reach granted hosts: socket, attach or none
-	Quota     string    `json:"quota"`  // how stored data is limited: guard
+	Quota     string    `json:"quota"`  // how stored data is limited: hard by the file system, or guard by measuring
 	Pool      int       `json:"pool"`   // containers that wait for a run
 	Running   []Running `json:"running"`
 	CheckedAt time.Time `json:"checkedAt,omitzero"`
@@ -222,29 +251,23 @@ type Status struct {
 func (e *Engine) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{Engine: e.info, Egress: "none", Quota: "guard", Running: []Running{}, CheckedAt: e.checked}
+	s := Status{Engine: e.info, Egress: "none", Quota: "guard", Pool: len(e.pool), Running: []Running{}, CheckedAt: e.checked}
 	tier := Tier{Tier: "container", Available: e.client != nil, Reasons: slices.Clone(e.reasons)}
 	if tier.Available {
 		s.Egress = e.transport(e.client)
+		if e.info != nil && e.info.hardQuota {
+			s.Quota = "hard"
+		}
 	}
 	if tier.Reasons == nil {
 		tier.Reasons = []Reason{}
 	}
-	s.Tiers = []Tier{{Tier: "process", Available: true, Reasons: []Reason{}}, tier, microVM()}
+	s.Tiers = []Tier{{Tier: "process", Available: true, Reasons: []Reason{}}, tier, microVM(kvmDevice, exec.LookPath)}
 	for _, r := range e.running {
 		s.Running = append(s.Running, *r)
 	}
 	slices.SortFunc(s.Running, func(a, b Running) int { return a.StartedAt.Compare(b.StartedAt) })
 	return s
-}
-
-// microVM reports that no virtual machines are used, and why.
-func microVM() Tier {
-	r := Reason{NoFirecracker, "This version doesn't run tools in virtual machines.", "Use the container tier."}
-	if _, err := os.Stat("/dev/kvm"); err != nil {
-		r = Reason{NoKVM, "This computer has no /dev/kvm.", "Use the container tier."}
-	}
-	return Tier{Tier: "microvm", Reasons: []Reason{r}}
 }
 
 // connected returns the client of the engine. It looks for the engine if there was none.

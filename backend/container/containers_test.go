@@ -26,6 +26,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/container/containertest"
 	"helix/backend/container/guest"
 	"helix/backend/fault"
 	"helix/backend/testkit"
@@ -37,22 +38,8 @@ const childEnv = "HELIX_CONTAINER_CHILD"
 func busybox(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, d := range []string{"bin", "tmp", "etc", "proc", "dev", "sys", "data"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	raw, err := os.ReadFile("/bin/busybox")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "bin/busybox"), raw, 0o755)
-	}
-	if err != nil {
+	if err := containertest.Busybox(dir); err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range strings.Fields("sh cat echo sleep id env ls grep dd head wc mkdir touch true false ps kill setsid nc wget ip mount printf yes awk tr seq") {
-		if err := os.Symlink("busybox", filepath.Join(dir, "bin", name)); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return dir
 }
@@ -61,7 +48,7 @@ func busybox(t testing.TB) string {
 func each(t *testing.T, fn func(t *testing.T, e *Engine, image Image)) {
 	for _, s := range engines {
 		for _, transport := range []string{guest.SocketArg, guest.AttachArg} {
-			t.Run(s.kind+" "+transport, func(t *testing.T) {
+			t.Run(s.Kind+" "+transport, func(t *testing.T) {
 				e := openOn(t, s, t.TempDir())
 				e.o.Transport = transport
 				image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
@@ -77,9 +64,9 @@ func each(t *testing.T, fn func(t *testing.T, e *Engine, image Image)) {
 	}
 }
 
-func openOn(t testing.TB, s *started, owner string) *Engine {
+func openOn(t testing.TB, s *containertest.Engine, owner string) *Engine {
 	t.Helper()
-	e := Open(Options{Owner: owner, Host: "unix://" + s.socket})
+	e := Open(Options{Owner: owner, Host: "unix://" + s.Socket})
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -290,7 +277,7 @@ func runChild() {
 
 func TestReaperRemovesExactlyWhatAKilledProcessLeft(t *testing.T) {
 	for _, s := range engines {
-		t.Run(s.kind, func(t *testing.T) {
+		t.Run(s.Kind, func(t *testing.T) {
 			owner := t.TempDir()
 			e := openOn(t, s, owner)
 			image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
@@ -307,7 +294,7 @@ func TestReaperRemovesExactlyWhatAKilledProcessLeft(t *testing.T) {
 			}
 			defer e.client.remove(context.Background(), foreign.ID) //nolint:errcheck // the engine ends after the test
 			child := exec.Command(os.Args[0])
-			child.Env = append(os.Environ(), childEnv+"=1", "HELIX_OWNER="+owner, "HELIX_HOST=unix://"+s.socket, "HELIX_IMAGE="+image.ID)
+			child.Env = append(os.Environ(), childEnv+"=1", "HELIX_OWNER="+owner, "HELIX_HOST=unix://"+s.Socket, "HELIX_IMAGE="+image.ID)
 			out, err := child.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -290,7 +290,7 @@ func (p *proxy) relay(s io.ReadWriteCloser, from io.Reader, conn net.Conn, c *Co
 
 // copy copies and counts. More than the run may transfer is an error.
 func (p *proxy) copy(w io.Writer, r io.Reader, total *atomic.Int64, count *int64, idle *time.Timer) error {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 256<<10)
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {

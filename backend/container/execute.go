@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"helix/backend/container/guest"
 	"helix/backend/duration"
 	"helix/backend/fault"
@@ -105,14 +103,18 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 	if s.Volume != nil {
 		s.Limits.StorageBytes = s.Volume.Quota // a file above the quota fails at once
 	}
-	b, runtime, err := e.enter(ctx, cancel, s.ImageID, s.RunID, s.Limits, s.Limits.Wall+apiTime)
+	b, runtime, err := e.enter(ctx, &Running{RunID: s.RunID, Name: s.Name, Image: s.ImageID, kill: cancel}, s.Limits, s.Limits.Wall+apiTime)
 	if err != nil {
 		return res, err
 	}
 	b.phase = s.Phase
+	started := false
 	defer func() {
 		b.leave()
 		res.Phases = b.phases
+		if started && (s.Volume == nil || res.Usage.DiskBytes <= s.Volume.Quota) {
+			b.another()
+		}
 	}()
 	var network *proxy
 	if s.Egress != nil {
@@ -124,7 +126,10 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		var leave func(int64)
 		if leave, err = b.useVolume(ctx, s.Volume); err == nil {
 			start.DataBytes = s.Volume.Quota
-			defer func() { b.remove(); leave(res.Usage.DiskBytes) }()
+			defer func() {
+				b.remove()
+				leave(res.Usage.DiskBytes)
+			}()
 		}
 	}
 	if err == nil {
@@ -135,6 +140,7 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 		return res, e.lost(b.c, err)
 	}
 	res.Hardening = *b.report
+	started = true
 	r := &run{b: b, s: &s, res: &res}
 	err = r.wait(ctx, start)
 	if network != nil {
@@ -144,7 +150,7 @@ func (e *Engine) Execute(ctx context.Context, s Spec) (res Result, err error) {
 }
 
 // enter counts a container against the limit, and makes what is needed to open it. leave ends it.
-func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, image string, id uuid.UUID, l Limits, lifetime time.Duration) (b *box, runtime string, err error) {
+func (e *Engine) enter(ctx context.Context, live *Running, l Limits, lifetime time.Duration) (b *box, runtime string, err error) {
 	select {
 	case e.slots <- struct{}{}:
 	default:
@@ -159,8 +165,9 @@ func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, imag
 	if err != nil {
 		return nil, "", err
 	}
-	now := time.Now()
-	live := &Running{RunID: id, Image: image, StartedAt: now, Deadline: now.Add(lifetime), kill: cancel}
+	id := live.RunID
+	live.StartedAt = time.Now()
+	live.Deadline = live.StartedAt.Add(lifetime)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running[id] != nil {
@@ -171,17 +178,17 @@ func (e *Engine) enter(ctx context.Context, cancel context.CancelCauseFunc, imag
 	if e.info != nil {
 		kind = e.info.Kind
 	}
-	return &box{e: e, c: c, run: id, live: live, body: e.body(image, l, id, kind, live.Deadline)}, runtime, nil
+	return &box{e: e, c: c, run: id, live: live, body: e.body(live.Image, l, id, kind, live.Deadline)}, runtime, nil
 }
 
 // leave removes the container, whatever became of it.
 func (b *box) leave() {
+	defer func() { <-b.e.slots }()
 	b.remove()
 	b.e.mu.Lock()
-	delete(b.e.running, b.run)
+	delete(b.e.running, b.live.RunID)
 	b.e.mu.Unlock()
 	b.enter(PhaseRemoved)
-	<-b.e.slots
 }
 
 // transport returns how containers of the engine are reached.
@@ -332,7 +339,9 @@ func (r *run) wait(ctx context.Context, start *guest.Start) error {
 		select {
 		case <-r.b.closed:
 		case <-time.After(killGrace):
-			r.b.kill()
+			if r.b.kill() != nil {
+				r.b.conn.Close() //nolint:errcheck // the init process ends with its connection
+			}
 		}
 	})
 	defer killed()

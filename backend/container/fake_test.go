@@ -47,15 +47,19 @@ type fake struct {
 	mu         sync.Mutex
 	version    string                       // of the API
 	containers map[string]map[string]string // labels by id
+	names      map[string]string            // ids by name
 	created    []createBody
 	weaken     func(*createBody) // what it does other than asked
 	startError string            // once
 	stdout     string
 	forever    bool                // the program runs until it is killed
 	report     func(*guest.Report) // what its init process reports other than asked
+	quotas     bool                // the file system limits volumes
+	volumes    []map[string]any    // that were created
 	oom        bool
 	exit       int
 	ended      map[string]chan struct{} // containers by id, closed when their programs have ended
+	gone       []string                 // containers that cannot be started
 	calls      []string
 	started    []guest.Start
 	attached   io.ReadWriteCloser
@@ -67,7 +71,7 @@ func startFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{socket: filepath.Join(dir, "s"), version: "1.44", containers: map[string]map[string]string{}, ended: map[string]chan struct{}{}}
+	f := &fake{socket: filepath.Join(dir, "s"), version: "1.44", containers: map[string]map[string]string{}, names: map[string]string{}, ended: map[string]chan struct{}{}}
 	l, err := net.Listen("unix", f.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +103,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]string{"message": message})
 	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) > 1 && f.names[parts[1]] != "" {
+		parts[1] = f.names[parts[1]]
+	}
 	switch {
 	case path == "/version":
 		answer(map[string]any{"Version": "99", "ApiVersion": f.version, "MinAPIVersion": "1.24"})
@@ -123,9 +130,22 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.created = append(f.created, b)
 		id := fmt.Sprintf("c%d", len(f.created))
 		f.containers[id] = b.Labels
+		f.names[r.URL.Query().Get("name")] = id
 		f.ended[id] = make(chan struct{})
 		w.WriteHeader(201)
 		answer(map[string]string{"Id": id})
+	case path == "/volumes/create":
+		var v map[string]any
+		json.NewDecoder(r.Body).Decode(&v) //nolint:errcheck // a test
+		if v["DriverOpts"] != nil && !f.quotas {
+			refuse(500, "quota size requested but no quota support")
+			return
+		}
+		f.volumes = append(f.volumes, v)
+		w.WriteHeader(201)
+		answer(v)
+	case parts[0] == "volumes" || r.Method == "DELETE" && parts[0] == "images":
+		w.WriteHeader(204)
 	case r.Method == "DELETE":
 		if f.containers[parts[1]] == nil {
 			refuse(404, "No such container")
@@ -138,7 +158,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case parts[0] == "images":
 		answer(map[string]any{"Id": parts[1], "Config": map[string]any{"Entrypoint": []string{"/bin/program"}, "Cmd": []string{"x"}, "Env": []string{"PATH=/bin", "A=1"}, "WorkingDir": "/work"}})
 	case parts[len(parts)-1] == "json":
-		b := f.created[len(f.created)-1]
+		b := f.created[f.number(parts[1])]
 		if f.weaken != nil {
 			f.weaken(&b)
 		}
@@ -152,6 +172,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(rw, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n") //nolint:errcheck // a test
 		rw.Flush()
 		f.attached = &fakeAttached{conn, rw}
+	case parts[len(parts)-1] == "start" && slices.Contains(f.gone, parts[1]):
+		refuse(404, "No such container")
 	case parts[len(parts)-1] == "start":
 		if f.startError != "" {
 			message := f.startError
@@ -159,7 +181,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(500, message)
 			return
 		}
-		go f.init(f.created[len(f.created)-1], f.attached, f.ended[parts[1]])
+		if b := f.created[f.number(parts[1])]; slices.Equal(b.Cmd, []string{guest.OwnArg}) {
+			end(f.ended[parts[1]])
+		} else {
+			go f.init(b, f.attached, f.ended[parts[1]])
+		}
 		w.WriteHeader(204)
 	case parts[len(parts)-1] == "kill":
 		end(f.ended[parts[1]])
@@ -176,6 +202,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		refuse(404, "page not found")
 	}
+}
+
+// number returns which of the created containers has an id.
+func (f *fake) number(id string) (n int) {
+	fmt.Sscanf(id, "c%d", &n) //nolint:errcheck // it is one that was given out
+	return max(0, n-1)
 }
 
 // fakeAttached is the input and output of a container in the frames of the engine.
@@ -212,7 +244,7 @@ func (f *fake) init(b createBody, attached io.ReadWriteCloser, ended chan struct
 	fmt.Sscanf(b.User, "%d:%d", &uid, &gid) //nolint:errcheck // it is always set
 	f.mu.Lock()
 	report := &guest.Report{Version: guest.Version, PID: 1, UID: uid, GID: gid, CapEff: capabilities(nil), CapBnd: capabilities(nil), NoNewPrivs: 1, Seccomp: 2, RootMount: "ro,relatime",
-		Interfaces: []string{"lo"}, NoFile: 1024, FileSize: 100 << 20, Memory: b.HostConfig.Memory, Pids: b.HostConfig.PidsLimit, CPUPercent: b.HostConfig.CPUQuota / 1000}
+		Interfaces: []string{"lo"}, NoFile: 1024, FileSize: b.HostConfig.Ulimits[3].Hard, Memory: b.HostConfig.Memory, Pids: b.HostConfig.PidsLimit, CPUPercent: b.HostConfig.CPUQuota / 1000}
 	if f.report != nil {
 		f.report(report)
 	}

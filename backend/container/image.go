@@ -90,7 +90,7 @@ func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 // Image returns an image on this computer by reference or id. One that is missing is an Unavailable error with
 // the code ImageMissing; it is not pulled.
 func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
-	if err := checkRef(ref); err != nil {
+	if err := CheckRef(ref); err != nil {
 		return Image{}, err
 	}
 	c, _, err := e.connected(ctx)
@@ -111,17 +111,58 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 
 var refPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]{0,254}$`)
 
-// checkRef refuses references that would mean something else in an address.
-func checkRef(ref string) error {
+// CheckRef refuses texts that cannot be the reference or id of an image.
+func CheckRef(ref string) error {
 	if !refPattern.MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") {
 		return fault.InvalidField("ref", fault.CodeSyntax, "%.100q isn't the name of an image.", ref)
 	}
 	return nil
 }
 
-// Pull gets an image from its registry. With a digest, an image with another one is a Conflict.
-func (e *Engine) Pull(ctx context.Context, ref, digest string) (Image, error) {
-	if err := checkRef(ref); err != nil {
+var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// IsDigest reports whether text is the digest of an image.
+func IsDigest(text string) bool { return digestPattern.MatchString(text) }
+
+// Progress is how far a pull has come, in bytes of all layers that are known so far.
+type Progress struct{ Done, Size int64 }
+
+// layers adds up the progress of the layers of an image.
+type layers map[string]Progress
+
+// pullLine is one line of what the engine says during a pull.
+type pullLine struct {
+	ID             string // of a layer
+	Status         string
+	Error          string
+	ProgressDetail struct{ Current, Total int64 }
+}
+
+// add records a line and returns the sum.
+func (l layers) add(line *pullLine) (sum Progress) {
+	p := l[line.ID]
+	switch {
+	case line.Status == "Downloading" && line.ProgressDetail.Total > 0:
+		p = Progress{min(line.ProgressDetail.Current, line.ProgressDetail.Total), line.ProgressDetail.Total}
+	case line.Status == "Download complete" || line.Status == "Pull complete":
+		p.Done = p.Size
+	}
+	if line.ID != "" && (p.Size > 0 || len(l) < maxLayers) {
+		l[line.ID] = p
+	}
+	for _, p := range l {
+		sum.Done, sum.Size = sum.Done+p.Done, sum.Size+p.Size
+	}
+	return sum
+}
+
+// maxLayers is how many layers of an image are counted.
+const maxLayers = 1000
+
+// Pull gets an image from its registry. With a digest, an image with another one is a Conflict. progress is called
+// while layers arrive; nil: nothing is. If ctx ends the engine stops.
+func (e *Engine) Pull(ctx context.Context, ref, digest string, progress func(Progress)) (Image, error) {
+	if err := CheckRef(ref); err != nil {
 		return Image{}, err
 	}
 	c, _, err := e.connected(ctx)
@@ -146,16 +187,19 @@ func (e *Engine) Pull(ctx context.Context, ref, digest string) (Image, error) {
 		return Image{}, e.lost(c, err)
 	}
 	defer resp.Body.Close()
-	progress := json.NewDecoder(io.LimitReader(resp.Body, 64<<20))
+	lines, sum := json.NewDecoder(io.LimitReader(resp.Body, 64<<20)), layers{}
 	for {
-		var line struct{ Error string }
-		if err := progress.Decode(&line); errors.Is(err, io.EOF) {
+		var line pullLine
+		if err := lines.Decode(&line); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return Image{}, e.lost(c, err)
 		}
 		if line.Error != "" {
 			return Image{}, fault.Unavailablef("Couldn't pull %s: %s", ref, clip(line.Error, 300))
+		}
+		if now := sum.add(&line); progress != nil && now.Size > 0 {
+			progress(now)
 		}
 	}
 	i, err := e.Image(ctx, from)
@@ -167,13 +211,14 @@ func (e *Engine) Pull(ctx context.Context, ref, digest string) (Image, error) {
 
 // RemoveImage removes an image. One that a container uses is a Conflict.
 func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
-	if err := checkRef(ref); err != nil {
+	if err := CheckRef(ref); err != nil {
 		return err
 	}
 	c, _, err := e.connected(ctx)
 	if err != nil {
 		return err
 	}
+	e.drain(all) // they use images
 	err = c.call(ctx, "DELETE", "/images/"+ref, nil, nil, nil)
 	var api *apiError
 	switch {
@@ -256,7 +301,7 @@ func (e *Engine) load(ctx context.Context, c *client, archive io.Reader, ref str
 	if rename {
 		repo, tag, _ := strings.Cut(ref, ":")
 		loaded := string(m[1])
-		if err := checkRef(loaded); err != nil {
+		if err := CheckRef(loaded); err != nil {
 			return Image{}, err
 		}
 		if err := c.call(ctx, "POST", "/images/"+loaded+"/tag", url.Values{"repo": {repo}, "tag": {tag}}, nil, nil); err != nil {

@@ -151,6 +151,9 @@ func probe(ctx context.Context, c *client) (*Info, []Reason, error) {
 	if !info.PidsLimit {
 		reasons = append(reasons, Reason{PidsNotLimited, "The engine can't limit the number of processes.", "Use a system with the pids controller."})
 	}
+	if i.hardQuota = c.limitsVolumes(ctx, i.Kind); !i.hardQuota {
+		reasons = append(reasons, Reason{QuotaGuardOnly, "The file system of the engine doesn't limit stored data, so it is measured during each run.", "For a hard limit, keep the engine's data on XFS with project quotas."})
+	}
 	return i, reasons, nil
 }
 

@@ -6,10 +6,15 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 )
+
+// removals is how many containers are removed at once.
+const removals = 16
 
 // grace is how long after its deadline a container of a live run is left alone.
 const grace = 30 * time.Second
@@ -32,17 +37,27 @@ func (e *Engine) Reap(ctx context.Context) (removed []string, err error) {
 	if err := c.call(ctx, "GET", "/containers/json", url.Values{"all": {"1"}, "filters": {string(filter)}}, nil, &list); err != nil {
 		return nil, e.lost(c, err)
 	}
+	var mu sync.Mutex
 	var failed error
+	var all errgroup.Group
+	all.SetLimit(removals)
 	for _, x := range list {
 		if x.Labels[labelOwner] != e.owner || e.live(x.Labels) {
 			continue
 		}
-		if err := c.remove(ctx, x.ID); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		removed = append(removed, x.ID)
+		all.Go(func() error {
+			err := c.remove(ctx, x.ID)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = errors.Join(failed, err)
+			} else {
+				removed = append(removed, x.ID)
+			}
+			return nil
+		})
 	}
+	all.Wait() //nolint:errcheck // failed has all of them
 	return removed, failed
 }
 
@@ -58,5 +73,5 @@ func (e *Engine) live(labels map[string]string) bool {
 	id, err := uuid.Parse(labels[labelRun])
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return err == nil && e.running[id] != nil
+	return err == nil && e.held[id]
 }

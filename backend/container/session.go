@@ -83,7 +83,7 @@ func (e *Engine) Spawn(ctx context.Context, spec SessionSpec) (s *Session, err e
 		return nil, err
 	}
 	opening, cancel := context.WithCancelCause(ctx)
-	b, runtime, err := e.enter(opening, cancel, spec.ImageID, spec.ID, spec.Limits, sessionLife)
+	b, runtime, err := e.enter(opening, &Running{RunID: spec.ID, Name: "shell", Session: true, Image: spec.ImageID, kill: cancel}, spec.Limits, sessionLife)
 	if err != nil {
 		cancel(nil)
 		return nil, err
@@ -156,13 +156,8 @@ func (b *box) mount(mounts []Mount) error {
 	if len(mounts) == 0 || os.Geteuid() == 0 {
 		return nil
 	}
-	b.e.mu.Lock()
-	rootless := b.e.info != nil && b.e.info.Rootless
-	kind := "docker"
-	if b.e.info != nil {
-		kind = b.e.info.Kind
-	}
-	b.e.mu.Unlock()
+	info := b.e.engineInfo()
+	rootless, kind := info.Rootless, info.Kind
 	id := strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid())
 	if rootless && kind == "podman" {
 		h.UsernsMode = "keep-id"

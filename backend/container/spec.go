@@ -41,6 +41,9 @@ type Limits struct {
 // is set because Podman's own default may be higher than its process may set.
 const maxProcesses = 4096
 
+// maxWall is the longest time of a run.
+const maxWall = 10 * time.Minute
+
 // MaxInput is the largest input of a run.
 const MaxInput = 4 << 20
 
@@ -88,7 +91,7 @@ func (l Limits) WithDefaults() (Limits, error) {
 	if l.Wall == 0 {
 		l.Wall = d.Wall
 	}
-	if l.Wall < time.Second || l.Wall > 10*time.Minute {
+	if l.Wall < time.Second || l.Wall > maxWall {
 		return l, fault.InvalidField("timeoutSeconds", fault.CodeRange, "The time limit must be from 1 to 600 seconds.")
 	}
 	return l, nil
@@ -96,6 +99,7 @@ func (l Limits) WithDefaults() (Limits, error) {
 
 // Spec is one run. It has no field that would weaken the isolation.
 type Spec struct {
+	Name    string   // of what runs, for Status
 	ImageID string   // sha256:…; an image is never pulled for a run
 	Argv    []string // empty: what the image starts
 	Env     []string // NAME=value, added to that of the image

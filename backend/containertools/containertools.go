@@ -39,10 +39,11 @@ type Engine interface {
 	Kill(run string) bool
 	Image(ctx context.Context, ref string) (container.Image, error)
 	Images(ctx context.Context) ([]container.Image, error)
-	Pull(ctx context.Context, ref, digest string) (container.Image, error)
+	Pull(ctx context.Context, ref, digest string, progress func(container.Progress)) (container.Image, error)
 	ImportImage(ctx context.Context, from, name string) (container.Image, error)
 	RemoveImage(ctx context.Context, ref string) error
 	Reap(ctx context.Context) ([]string, error)
+	Volumes(ctx context.Context) ([]container.VolumeInfo, error)
 	RemoveVolume(ctx context.Context, name string) error
 }
 
@@ -68,12 +69,14 @@ type Service struct {
 	gate   callable.Gate
 	began  time.Time
 
+	pulls pulls
+
 	mu      sync.Mutex
 	running map[uuid.UUID]*inProgress // by run
 }
 
 type inProgress struct {
-	tool, user uuid.UUID
+	tool, user uuid.UUID // of an image without a tool, tool is zero
 	cancel     context.CancelCauseFunc
 }
 
@@ -85,8 +88,10 @@ type StatusChanged struct {
 // RunChanged is the event container.run: a run has entered a phase.
 type RunChanged struct {
 	RunID  uuid.UUID `json:"runId"`
-	ToolID uuid.UUID `json:"toolId"`
-	Phase  string    `json:"phase"` // create, start, running, ended or removed
+	ToolID uuid.UUID `json:"toolId,omitzero"` // absent: an image was run without a tool
+	Name   string    `json:"name"`            // of the tool or the image
+	Phase  string    `json:"phase"`           // create, start, ready, running, ended or removed
+	Usage  *Usage    `json:"usage,omitempty"` // once it has ended
 }
 
 // New returns a Service on db.
@@ -175,21 +180,6 @@ func (s *Service) Images(ctx context.Context, _ struct{}) (ImagesResult, error) 
 		out.Images = append(out.Images, x)
 	}
 	return out, nil
-}
-
-// PullParams name an image in a registry.
-type PullParams struct {
-	Ref    string `json:"ref"`
-	Digest string `json:"digest,omitempty"` // sha256:…; any other image is refused
-}
-
-// Pull gets an image from its registry. It is the only way in which an image is fetched: runs never do.
-func (s *Service) Pull(ctx context.Context, p PullParams) (container.Image, error) {
-	i, err := s.engine.Pull(ctx, p.Ref, p.Digest)
-	if err != nil {
-		return i, err
-	}
-	return i, s.record(ctx, "container.image_pulled", i.ID, map[string]any{"ref": i.Ref, "digest": i.Digest})
 }
 
 // ImportImageParams name what an image is made of.

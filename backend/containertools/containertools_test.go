@@ -36,6 +36,7 @@ type fakeEngine struct {
 	runs  []container.Spec
 	begun chan struct{}
 
+	volumes []container.VolumeInfo
 	removed []string                              // volumes
 	network func(context.Context, container.Spec) // what a program does; nil: nothing
 }

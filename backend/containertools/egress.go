@@ -20,15 +20,20 @@ type egress struct {
 	pass *callable.Pass
 }
 
-// Dial implements container.Egress.
-func (e *egress) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
-	capability, resource := permission.NetworkHTTPS, host
+// resourceOf returns what a connection needs permission for.
+func resourceOf(host string, port int) (permission.Capability, string) {
 	switch {
 	case host == "localhost":
-		capability, resource = permission.NetworkLocalhost, strconv.Itoa(port)
+		return permission.NetworkLocalhost, strconv.Itoa(port)
 	case port != 443:
-		resource = net.JoinHostPort(host, strconv.Itoa(port))
+		return permission.NetworkHTTPS, net.JoinHostPort(host, strconv.Itoa(port))
 	}
+	return permission.NetworkHTTPS, host
+}
+
+// Dial implements container.Egress.
+func (e *egress) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	capability, resource := resourceOf(host, port)
 	if e.s.o.Dial == nil || !e.pass.Allows(capability, resource) {
 		return nil, fault.Deniedf("The tool may not reach %s. Add the host to the tool and approve it again.", resource)
 	}
@@ -45,11 +50,11 @@ func (e *egress) Secret(ctx context.Context, host, name string) (string, error) 
 }
 
 // contacted records a connection of a run: of a request that Helix made also its method and path.
-func (s *Service) contacted(ctx context.Context, t *Tool, r *callable.Request, run uuid.UUID, c *container.Contact) {
-	entry := audit.Entry{ActorKind: r.Caller.Kind, Action: audit.ResourceAccess, SubjectKind: string(Kind), SubjectID: t.ID.String(), Outcome: audit.OK, RunID: run, Details: map[string]any{
+func (s *Service) contacted(ctx context.Context, subject string, caller *callable.Caller, run uuid.UUID, c *container.Contact) {
+	entry := audit.Entry{ActorKind: caller.Kind, Action: audit.ResourceAccess, SubjectKind: string(Kind), SubjectID: subject, Outcome: audit.OK, RunID: run, Details: map[string]any{
 		"host": c.Host, "port": c.Port, "method": c.Method, "path": s.o.Scrub(ctx, c.Path), "status": c.Status, "bytesOut": c.BytesOut, "bytesIn": c.BytesIn, "durationMs": c.Duration.Milliseconds(), "refused": c.Refused}}
-	if r.Caller.Kind != "" {
-		entry.ActorID = r.Caller.Run.String()
+	if caller.Kind != "" {
+		entry.ActorID = caller.Run.String()
 	}
 	if c.Refused != "" {
 		entry.Outcome = audit.Denied

@@ -118,7 +118,7 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 	out.RunID = storage.NewID()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	leave, err := s.enter(t, out.RunID, cancel)
+	leave, err := s.enter(t.ID, t.user, out.RunID, cancel)
 	if err != nil {
 		return out, err
 	}
@@ -140,7 +140,7 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 	spec := s.spec(ctx, t, r, out.RunID)
 	if len(t.Definition.Hosts) > 0 {
 		spec.Egress = &egress{s, pass}
-		spec.Contacted = func(c container.Contact) { s.contacted(held, t, r, out.RunID, &c) }
+		spec.Contacted = func(c container.Contact) { s.contacted(held, t.ID.String(), &r.Caller, out.RunID, &c) }
 	}
 	res, err := s.engine.Execute(held, spec)
 	out.DurationMs = time.Since(started).Milliseconds()
@@ -164,7 +164,7 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 
 func (s *Service) spec(ctx context.Context, t *Tool, r *callable.Request, id uuid.UUID) container.Spec {
 	d := &t.Definition
-	x := container.Spec{ImageID: d.ImageID, Argv: d.Argv, Input: r.Input, Limits: d.Limits, RunID: id}
+	x := container.Spec{Name: t.Name, ImageID: d.ImageID, Argv: d.Argv, Input: r.Input, Limits: d.Limits, RunID: id}
 	x.Limits.Wall = duration.Of(int64(d.TimeoutSeconds), time.Second)
 	if r.Timeout > 0 {
 		x.Limits.Wall = max(time.Second, min(x.Limits.Wall, r.Timeout))
@@ -176,24 +176,26 @@ func (s *Service) spec(ctx context.Context, t *Tool, r *callable.Request, id uui
 	if d.StateBytes > 0 {
 		x.Volume = &container.Volume{Name: volumeName(t.ID), Quota: d.StateBytes}
 	}
-	x.Phase = func(phase string) { publish(s, t.user, RunChanged{id, t.ID, phase}) }
+	x.Phase = func(phase string) {
+		publish(s, t.user, RunChanged{RunID: id, ToolID: t.ID, Name: t.Name, Phase: phase})
+	}
 	return x
 }
 
 // enter counts a run against the limit of its user. leave ends it.
-func (s *Service) enter(t *Tool, run uuid.UUID, cancel context.CancelCauseFunc) (leave func(), err error) {
+func (s *Service) enter(tool, user, run uuid.UUID, cancel context.CancelCauseFunc) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
 	for _, r := range s.running {
-		if r.user == t.user {
+		if r.user == user {
 			n++
 		}
 	}
 	if n >= perUser {
 		return nil, fault.Limitf("%d containers of yours are running. Wait for one to end.", perUser)
 	}
-	s.running[run] = &inProgress{t.ID, t.user, cancel}
+	s.running[run] = &inProgress{tool, user, cancel}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -234,8 +236,20 @@ func (s *Service) Kill(ctx context.Context, p RunIDParams) (KillResult, error) {
 	return KillResult{true}, nil
 }
 
-// read makes the result of how a program ended.
+// read makes the result of how a tool ended.
 func (s *Service) read(ctx context.Context, t *Tool, res *container.Result, out *RunResult) error {
+	if err := s.outcome(ctx, t.Name, &t.Definition.Limits, res, out); err != nil || !out.Success {
+		return err
+	}
+	list, err := s.mismatch(ctx, t, res.Stdout)
+	if err == nil && list != "" {
+		out.Success, out.Status, out.ErrorClass, out.Error = false, "failure", "output", list
+	}
+	return err
+}
+
+// outcome makes the result of how a program ended.
+func (s *Service) outcome(ctx context.Context, name string, l *container.Limits, res *container.Result, out *RunResult) error {
 	out.ExitCode, out.Log = res.ExitCode, s.o.Scrub(ctx, strings.ToValidUTF8(string(res.StderrTail), "\uFFFD"))
 	out.Status, out.ErrorClass = "failure", string(res.Outcome)
 	out.Usage = Usage{res.Usage.CPU.Milliseconds(), res.Usage.PeakMemory, res.Usage.BytesOut, res.Usage.BytesIn}
@@ -246,25 +260,20 @@ func (s *Service) read(ctx context.Context, t *Tool, res *container.Result, out 
 	switch res.Outcome {
 	case container.Success:
 		out.Status, out.ErrorClass, out.Success = "success", "", true
-		if list, err := s.mismatch(ctx, t, res.Stdout); err != nil {
-			return err
-		} else if list != "" {
-			out.Success, out.Status, out.ErrorClass, out.Error = false, "failure", "output", list
-		}
 	case container.TimedOut:
-		out.Status, out.ErrorClass, out.Error = "timeout", "timeout", fmt.Sprintf("%s did not end within its time limit.", t.Name)
+		out.Status, out.ErrorClass, out.Error = "timeout", "timeout", fmt.Sprintf("%s did not end within its time limit.", name)
 	case container.Cancelled:
 		out.Status, out.ErrorClass, out.Error = "cancelled", "canceled", "The run was canceled."
 	case container.OOM:
-		out.Error = fmt.Sprintf("%s needs more than %d MiB of memory.", t.Name, t.Definition.Limits.MemoryBytes>>20)
+		out.Error = fmt.Sprintf("%s needs more than %d MiB of memory.", name, l.MemoryBytes>>20)
 	case container.Storage:
-		out.Error = fmt.Sprintf("%s stores more than it may.", t.Name)
+		out.Error = fmt.Sprintf("%s stores more than it may.", name)
 	case container.TooLarge:
-		out.Error = fmt.Sprintf("%s wrote more than %d bytes.", t.Name, t.Definition.Limits.OutputBytes)
+		out.Error = fmt.Sprintf("%s wrote more than %d bytes.", name, l.OutputBytes)
 	default:
-		out.Error = fmt.Sprintf("%s ended with status %d.", t.Name, res.ExitCode)
+		out.Error = fmt.Sprintf("%s ended with status %d.", name, res.ExitCode)
 		if res.ExitCode == 137 { // not every engine says why
-			out.Error += fmt.Sprintf(" It was killed, perhaps because it needs more than %d MiB of memory.", t.Definition.Limits.MemoryBytes>>20)
+			out.Error += fmt.Sprintf(" It was killed, perhaps because it needs more than %d MiB of memory.", l.MemoryBytes>>20)
 		}
 		if last := lastLine(out.Log); last != "" {
 			out.Error += " It wrote: " + last

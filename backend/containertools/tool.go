@@ -255,11 +255,7 @@ func (d *Definition) wants() ([]permission.Want, error) {
 		return nil, fault.Invalidf("A tool can have up to 32 hosts and 32 secrets, and needs a host for a secret.")
 	}
 	for _, h := range d.Hosts {
-		w := permission.Want{Capability: permission.NetworkHTTPS, Resource: h}
-		if port, ok := strings.CutPrefix(h, "localhost:"); ok {
-			w = permission.Want{Capability: permission.NetworkLocalhost, Resource: port}
-		}
-		list = append(list, w)
+		list = append(list, wantHost(h))
 	}
 	for _, name := range d.Secrets {
 		list = append(list, permission.Want{Capability: permission.Secret, Resource: name})
@@ -271,6 +267,14 @@ func (d *Definition) wants() ([]permission.Want, error) {
 		}
 	}
 	return list, nil
+}
+
+// wantHost returns the permission to reach a host, which is not normalized.
+func wantHost(h string) permission.Want {
+	if port, ok := strings.CutPrefix(h, "localhost:"); ok {
+		return permission.Want{Capability: permission.NetworkLocalhost, Resource: port}
+	}
+	return permission.Want{Capability: permission.NetworkHTTPS, Resource: h}
 }
 
 // network says what the tool reaches.
@@ -501,7 +505,9 @@ func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, e
 	return out, err
 }
 
-func volumeName(tool uuid.UUID) string { return "helix-tool-" + tool.String() }
+const volumePrefix = "helix-tool-"
+
+func volumeName(tool uuid.UUID) string { return volumePrefix + tool.String() }
 
 // ClearState removes what a tool stored between its runs. While it runs, that is a Conflict.
 func (s *Service) ClearState(ctx context.Context, p ToolParams) (struct{}, error) {

@@ -14,8 +14,8 @@ import (
 
 const (
 	maxFrame = 1 << 20   // bytes of a frame
-	window   = 256 << 10 // bytes of a stream that are sent before its reader has read them
-	maxChunk = 64 << 10  // bytes of a data frame, so that messages don't wait long
+	window   = 1 << 20   // bytes of a stream that are sent before its reader has read them
+	maxChunk = 256 << 10 // bytes of a data frame, so that messages don't wait long
 
 	maxStreams = 1024 // open at once
 	dataFrame  = 1    // first byte of a data frame; a message begins with {
@@ -148,8 +148,11 @@ func (c *Conn) data(id uint32, b []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.buf)+s.unacknowledged+len(b) > window || s.eof {
+	if len(s.buf)-s.read+s.unacknowledged+len(b) > window || s.eof {
 		return errors.New("guest: more data than the reader has asked for")
+	}
+	if s.read > 0 && len(s.buf)+len(b) > cap(s.buf) {
+		s.buf, s.read = s.buf[:copy(s.buf, s.buf[s.read:])], 0
 	}
 	s.buf = append(s.buf, b...)
 	s.wake.Broadcast()
@@ -221,7 +224,8 @@ type Stream struct {
 
 	mu             sync.Mutex
 	wake           sync.Cond
-	buf            []byte // received and not read
+	buf            []byte // received
+	read           int    // bytes of buf that were read
 	unacknowledged int    // read, without credit for it
 	credit         int    // bytes that may be sent
 	eof            bool   // the other side sends no more
@@ -232,10 +236,11 @@ type Stream struct {
 // Read implements io.Reader.
 func (s *Stream) Read(p []byte) (int, error) {
 	s.mu.Lock()
-	for len(s.buf) == 0 && !s.eof {
+	for s.read == len(s.buf) && !s.eof {
 		s.wake.Wait()
 	}
-	if len(s.buf) == 0 {
+	if s.read == len(s.buf) {
+		s.buf, s.read = nil, 0
 		broken := s.broken
 		s.mu.Unlock()
 		if broken {
@@ -243,10 +248,9 @@ func (s *Stream) Read(p []byte) (int, error) {
 		}
 		return 0, io.EOF
 	}
-	n := copy(p, s.buf)
-	s.buf = s.buf[n:]
-	if len(s.buf) == 0 {
-		s.buf = nil
+	n := copy(p, s.buf[s.read:])
+	if s.read += n; s.read == len(s.buf) {
+		s.buf, s.read = s.buf[:0], 0
 	}
 	s.unacknowledged += n
 	credit := 0

@@ -430,6 +430,11 @@ CREATE TABLE composite_skills (
     sync_meta          BLOB
 ) STRICT;
 
+CREATE TABLE container_orphans (
+    volume  TEXT PRIMARY KEY,
+    seen_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE container_runs (
     id              BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),

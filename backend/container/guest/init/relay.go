@@ -58,15 +58,18 @@ func (i *initProcess) accept(fd int) {
 	}
 }
 
+// relayBuffer is how much of a download is passed on at once.
+const relayBuffer = 256 << 10
+
 // carry copies both directions until both have ended.
 func carry(f *os.File, s *guest.Stream, fd int) {
 	var both sync.WaitGroup
 	both.Go(func() {
-		io.Copy(struct{ io.Writer }{s}, struct{ io.Reader }{f}) //nolint:errcheck // either side has closed it
-		s.CloseWrite()                                          //nolint:errcheck // Helix is gone then
+		io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{f}, make([]byte, 64<<10)) //nolint:errcheck // either side has closed it
+		s.CloseWrite()                                                                      //nolint:errcheck // Helix is gone then
 	})
 	both.Go(func() {
-		_, err := io.Copy(struct{ io.Writer }{f}, s)
+		_, err := io.CopyBuffer(struct{ io.Writer }{f}, s, make([]byte, relayBuffer))
 		how := syscall.SHUT_WR
 		if err != nil {
 			how = syscall.SHUT_RDWR

@@ -2083,6 +2083,10 @@ export interface ContainerRunning {
   runId: string;
   /** "": it is being created */
   containerId?: string;
+  /** of the tool, or what else runs */
+  name: string;
+  /** a shell session */
+  session?: boolean;
   image: string;
   phase: string;
   startedAt: string;
@@ -2096,7 +2100,7 @@ export interface ContainerStatus {
   tiers: ContainerTier[];
   /** how containers reach granted hosts: socket, attach or none */
   egress: string;
-  /** how stored data is limited: guard */
+  /** how stored data is limited: hard by the file system, or guard by measuring */
   quota: string;
   /** containers that wait for a run */
   pool: number;
@@ -2138,6 +2142,11 @@ export interface ContainertoolsApproveParams {
   toolId: string;
   /** the one that was shown */
   definitionHash: string;
+}
+
+/** CancelResult says whether a pull was in progress. */
+export interface ContainertoolsCancelResult {
+  canceled: boolean;
 }
 
 /** Definition is what a tool runs. A change of any part needs another approval. */
@@ -2202,9 +2211,29 @@ export interface ContainertoolsImportImageParams {
   name: string;
 }
 
+/** JobParams name a pull. */
+export interface ContainertoolsJobParams {
+  jobId: string;
+}
+
 /** KillResult says whether a run was in progress. */
 export interface ContainertoolsKillResult {
   killed: boolean;
+}
+
+/** Pull is the job of getting an image from its registry. It is also the event container.pull. */
+export interface ContainertoolsPull {
+  jobId: string;
+  ref: string;
+  /** running, done, failed or canceled */
+  status: string;
+  /** bytes */
+  done: number;
+  /** bytes of the layers that are known so far; 0: none is */
+  size: number;
+  image?: ContainerImage;
+  error?: string;
+  startedAt: string;
 }
 
 /** PullParams name an image in a registry. */
@@ -2212,6 +2241,16 @@ export interface ContainertoolsPullParams {
   ref: string;
   /** sha256:…; any other image is refused */
   digest?: string;
+}
+
+/** PullResult is a job that has started. */
+export interface ContainertoolsPullResult {
+  jobId: string;
+}
+
+/** PullsResult lists pulls. */
+export interface ContainertoolsPullsResult {
+  pulls: ContainertoolsPull[];
 }
 
 /** RemovedResult is what was removed. */
@@ -2227,14 +2266,33 @@ export interface ContainertoolsRevokeResult {
 /** RunChanged is the event container.run: a run has entered a phase. */
 export interface ContainertoolsRunChanged {
   runId: string;
-  toolId: string;
-  /** create, start, running, ended or removed */
+  /** absent: an image was run without a tool */
+  toolId?: string;
+  /** of the tool or the image */
+  name: string;
+  /** create, start, ready, running, ended or removed */
   phase: string;
+  /** once it has ended */
+  usage?: ContainertoolsUsage;
 }
 
 /** RunIDParams name a run. */
 export interface ContainertoolsRunIDParams {
   runId: string;
+}
+
+/** RunImageParams run a command in an image once. */
+export interface ContainertoolsRunImageParams {
+  /** reference or id of an image on this computer */
+  image: string;
+  /** default: what the image starts */
+  argv?: string[];
+  /** its standard input; default: nothing */
+  params?: unknown;
+  limits?: ContainerLimits;
+  /** that it may reach, as for a tool */
+  hosts?: string[];
+  timeoutMs?: number;
 }
 
 /** RunParams run a tool. */
@@ -2298,6 +2356,30 @@ export interface ContainertoolsUsage {
   /** over the network */
   bytesOut: number;
   bytesIn: number;
+}
+
+/** Volume is where a tool keeps files between its runs. */
+export interface ContainertoolsVolume {
+  name: string;
+  /** absent: its tool was revoked or no longer exists */
+  toolId?: string;
+  tool?: string;
+  quotaBytes?: number;
+  /** -1: the engine does not say */
+  usedBytes: number;
+  createdAt?: string;
+  /** when a volume without a tool is removed */
+  removeAt?: string;
+}
+
+/** VolumeParams name a volume. */
+export interface ContainertoolsVolumeParams {
+  name: string;
+}
+
+/** VolumesResult lists volumes. */
+export interface ContainertoolsVolumesResult {
+  volumes: ContainertoolsVolume[];
 }
 
 /** Area is one part of a workspace. */
@@ -10776,14 +10858,18 @@ export interface Methods {
   "container.clear_state": { params: ContainertoolsToolParams; result: Record<string, never> };
   /** Makes an image of a folder or a static program without network, or loads an image archive. */
   "container.image_import": { params: ContainertoolsImportImageParams; result: ContainerImage };
-  /** Gets an image from its registry. It is the only way in which an image is fetched: runs never do. */
-  "container.image_pull": { params: ContainertoolsPullParams; result: ContainerImage };
+  /** Starts to get an image from its registry. It is the only way in which an image is fetched: runs never do. A pull of the same reference that is in progress is returned instead. */
+  "container.image_pull": { params: ContainertoolsPullParams; result: ContainertoolsPullResult };
   /** Removes an image. One that a tool uses is a Conflict. */
   "container.image_remove": { params: ContainertoolsImageParams; result: ContainertoolsRemovedResult };
   /** Lists the images on this computer. */
   "container.images": { params: Record<string, never>; result: ContainertoolsImagesResult };
   /** Ends a run of the user. */
   "container.kill": { params: ContainertoolsRunIDParams; result: ContainertoolsKillResult };
+  /** Ends a pull. What the engine has of the image until then is up to the engine. */
+  "container.pull_cancel": { params: ContainertoolsJobParams; result: ContainertoolsCancelResult };
+  /** Lists the caller's pulls since Helix was started, newest first. Only the last ones that have ended are kept. */
+  "container.pulls": { params: Record<string, never>; result: ContainertoolsPullsResult };
   /** Removes containers that an earlier process of this data folder left over. Others are never touched. */
   "container.reap": { params: Record<string, never>; result: ContainertoolsRemovedResult };
   /** Looks for a container engine again. */
@@ -10792,12 +10878,18 @@ export interface Methods {
   "container.revoke": { params: ContainertoolsToolParams; result: ContainertoolsRevokeResult };
   /** Runs a tool and returns when its container has been removed. A program that fails is a result without success; a run that could not start is an error. */
   "container.run": { params: ContainertoolsRunParams; result: ContainertoolsRunResult };
+  /** Runs a command in an image once, without making a tool of it. Only a person can: what a tool may do is approved, but this command is approved by whoever types it. The activity log has the whole command. */
+  "container.run_image": { params: ContainertoolsRunImageParams; result: ContainertoolsRunResult };
   /** Switches an approved tool on or off. Switching it off ends its runs. */
   "container.set_enabled": { params: ContainertoolsEnableParams; result: ContainertoolsTool };
   /** Returns what is available on this computer, without looking again. */
   "container.status": { params: Record<string, never>; result: ContainerStatus };
   /** Lists the container tools that are not revoked. */
   "container.tools": { params: Record<string, never>; result: ContainertoolsToolsResult };
+  /** Removes a volume whose tool no longer exists, with its files. */
+  "container.volume_remove": { params: ContainertoolsVolumeParams; result: ContainertoolsRemovedResult };
+  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen. */
+  "container.volumes": { params: Record<string, never>; result: ContainertoolsVolumesResult };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
   /** Another name of schedules.create. Creates a schedule. */
@@ -11686,6 +11778,8 @@ export interface Events {
   "chat.turn_started": AgentTurnStarted;
   /** Changed is published when settings have changed. */
   "config.changed": ConfigChanged;
+  /** Pull is the job of getting an image from its registry. It is also the event container.pull. */
+  "container.pull": ContainertoolsPull;
   /** RunChanged is the event container.run: a run has entered a phase. */
   "container.run": ContainertoolsRunChanged;
   /** StatusChanged is the event container.status_changed: an engine was found or lost. */
@@ -11914,17 +12008,22 @@ export const METHODS = [
   { name: "container.approve", scope: "approve", costly: false },
   { name: "container.clear_state", scope: "write", costly: false },
   { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
-  { name: "container.image_pull", scope: "approve", costly: true, deadlineMs: 3600000 },
+  { name: "container.image_pull", scope: "approve", costly: true },
   { name: "container.image_remove", scope: "write", costly: false },
   { name: "container.images", scope: "read", costly: false },
   { name: "container.kill", scope: "write", costly: false },
+  { name: "container.pull_cancel", scope: "write", costly: false },
+  { name: "container.pulls", scope: "read", costly: false },
   { name: "container.reap", scope: "write", costly: false },
   { name: "container.recheck", scope: "write", costly: false, deadlineMs: 240000 },
   { name: "container.revoke", scope: "write", costly: false },
   { name: "container.run", scope: "write", costly: true, deadlineMs: 3600000 },
+  { name: "container.run_image", scope: "approve", costly: true, deadlineMs: 3600000 },
   { name: "container.set_enabled", scope: "write", costly: false },
   { name: "container.status", scope: "read", costly: false },
   { name: "container.tools", scope: "read", costly: false },
+  { name: "container.volume_remove", scope: "write", costly: false },
+  { name: "container.volumes", scope: "read", costly: false },
   { name: "cron.add", scope: "write", costly: false, aliasOf: "schedules.create" },
   { name: "cron.create", scope: "write", costly: false, aliasOf: "schedules.create" },
   { name: "cron.list", scope: "read", costly: false, aliasOf: "schedules.list" },
@@ -12374,6 +12473,7 @@ export const EVENTS = [
   "chat.turn_progress",
   "chat.turn_started",
   "config.changed",
+  "container.pull",
   "container.run",
   "container.status_changed",
   "discovery.auth_changed",

@@ -5,9 +5,12 @@ import { blocked, rpc } from "../../lib/rpc";
 import { nav, toasts } from "../../lib/ui/state";
 import type { ScreenDef } from "../../lib/ui/screen";
 import { backUpNow } from "./backup";
+import { ContainerJobs } from "./containers.svelte";
 import { isolation } from "./isolation.svelte";
 import { t } from "./messages";
 import { sections } from "./sections";
+
+const containerJobs = new ContainerJobs(toasts);
 
 export const screen: ScreenDef = {
   id: "settings",
@@ -26,5 +29,9 @@ export const screen: ScreenDef = {
     { id: "backup.now", title: t.backUpNow, group: t.pages.data, words: t.pageWords.data, when: () => blocked("storage.backup") === "", run: () => backUpNow(rpc, toasts) },
   ],
   status: () => (isolation.missing === "" ? [] : [{ id: "isolation", text: isolation.missing, icon: ShieldAlert, tone: "muted", target: "settings/sandbox", optional: true }]),
-  start: (rpc) => isolation.start(rpc),
+  jobs: () => containerJobs.all,
+  start: (rpc) => {
+    isolation.start(rpc);
+    containerJobs.start(rpc);
+  },
 };
