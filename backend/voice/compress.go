@@ -2,6 +2,7 @@ package voice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,8 +104,12 @@ func (s *Service) pack(ctx context.Context, of storage.Ref) (ref storage.Ref, fo
 		return ref, "", err
 	}
 	defer again.Close()
-	if same, err := audio.SameSamples(stored, again); err != nil || !same {
-		return ref, "", fmt.Errorf("the FLAC file differs from the recording: %w", err)
+	same, err := audio.SameSamples(stored, again)
+	if err != nil {
+		return ref, "", err
+	}
+	if !same {
+		return ref, "", errors.New("the FLAC file differs from the recording")
 	}
 	if peaks, err := os.ReadFile(s.peaksFile(of)); err == nil { // the waveform is the same
 		if err := os.WriteFile(s.peaksFile(ref), peaks, 0o600); err != nil {
