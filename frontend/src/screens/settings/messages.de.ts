@@ -78,6 +78,8 @@ export default {
     images: "Images",
     imagesText: "Images werden nur hier und mit helix container pull geladen, nie bei einem Lauf. Mit einer Prüfsumme wird jedes andere Image abgelehnt.",
     reference: "Image",
+    referenceExample: "docker.io/library/alpine:3.20",
+    digestExample: "sha256:…",
     digest: "Prüfsumme (optional)",
     digestRule: "Eine Prüfsumme ist sha256: mit 64 hexadezimalen Ziffern.",
     refFirst: "Geben Sie zuerst den Namen eines Images ein.",

@@ -69,6 +69,8 @@ export const en = {
     images: "Images",
     imagesText: "Images are fetched only here and by helix container pull, never by a run. With a digest, any other image is refused.",
     reference: "Image",
+    referenceExample: "docker.io/library/alpine:3.20",
+    digestExample: "sha256:…",
     digest: "Digest (optional)",
     digestRule: "A digest is sha256: with 64 hexadecimal digits.",
     refFirst: "Enter the name of an image first.",
