@@ -91,7 +91,7 @@ type RunChanged struct {
 	ToolID uuid.UUID `json:"toolId,omitzero"` // absent: an image was run without a tool
 	Name   string    `json:"name"`            // of the tool or the image
 	Phase  string    `json:"phase"`           // create, start, ready, running, ended or removed
-	Usage  *Usage    `json:"usage,omitempty"` // once it has ended
+	Usage  *Usage    `json:"usage,omitempty"` // in the last phase
 }
 
 // New returns a Service on db.

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
 	"helix/backend/audit"
+	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/callable/callabletest"
 	"helix/backend/container"
@@ -52,10 +54,11 @@ func (f *fakeEngine) Execute(ctx context.Context, s container.Spec) (container.R
 	f.runs = append(f.runs, s)
 	f.mu.Unlock()
 	s.Phase(container.PhaseRunning)
+	defer s.Phase(container.PhaseRemoved)
 	if f.network != nil {
 		f.network(ctx, s)
 	}
-	r := container.Result{Outcome: container.Success, Stdout: s.Input, ContainerID: "c1"}
+	r := container.Result{Outcome: container.Success, Stdout: s.Input, ContainerID: "c1", Usage: container.Usage{CPU: 30 * time.Millisecond, PeakMemory: 7}}
 	switch s.Argv[0] {
 	case "fail":
 		r.Outcome, r.ExitCode, r.StderrTail = container.Failure, 3, []byte("first\nthe key is s3cret-key\n")
@@ -225,6 +228,23 @@ func TestResultsAndFailures(t *testing.T) {
 	})
 	if err != nil || strings.Contains(all, "s3cret-key") || strings.Contains(all, "running") {
 		t.Errorf("%s, %v", all, err)
+	}
+}
+
+func TestPhasesOfARunEndWithItsUsage(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.tool("echo", true)
+	events := make(chan RunChanged, 16)
+	defer bus.Subscribe(e.db.Bus(), func(_ uuid.UUID, c RunChanged) { events <- c })()
+	if _, err := e.run("echo", `{}`); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{container.PhaseRunning, container.PhaseRemoved} {
+		c := <-events
+		if c.Phase != want || (c.Usage != nil) != (want == container.PhaseRemoved) || c.Usage != nil && (c.Usage.CPUMs != 30 || c.Usage.PeakMemory != 7) {
+			t.Errorf("%+v, want %s", c, want)
+		}
 	}
 }
 

@@ -60,9 +60,8 @@ func (s *Service) RunImage(ctx context.Context, p RunImageParams) (out RunResult
 	if p.TimeoutMs > 0 {
 		spec.Limits.Wall = max(time.Second, min(duration.Of(p.TimeoutMs, time.Millisecond), 10*time.Minute))
 	}
-	spec.Phase = func(phase string) {
-		publish(s, id.User, RunChanged{RunID: out.RunID, Name: p.Image, Phase: phase})
-	}
+	run := RunChanged{RunID: out.RunID, Name: p.Image}
+	spec.Phase = s.phases(id.User, run)
 	if len(d.Hosts) > 0 {
 		spec.Egress = &imageEgress{s, d.Hosts}
 		spec.Contacted = func(c container.Contact) { s.contacted(ctx, d.ImageID, &callable.Caller{}, out.RunID, &c) }
@@ -73,6 +72,7 @@ func (s *Service) RunImage(ctx context.Context, p RunImageParams) (out RunResult
 	if err == nil {
 		err = s.outcome(ctx, firstWord(d.Argv, p.Image), &d.Limits, &res, &out)
 	}
+	s.removed(id.User, run, out.Usage)
 	entry.Action, entry.Outcome = audit.Complete, audit.OK
 	if err != nil || !out.Success {
 		entry.Outcome = audit.Failed

@@ -156,6 +156,7 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 			out.Status = "cancelled"
 		}
 	}
+	s.removed(t.user, RunChanged{RunID: out.RunID, ToolID: t.ID, Name: t.Name}, out.Usage)
 	if rerr := s.ended(ctx, t, r, &out, &res); rerr != nil {
 		s.log.Error("record a container run", "run", out.RunID, "err", rerr)
 	}
@@ -176,10 +177,24 @@ func (s *Service) spec(ctx context.Context, t *Tool, r *callable.Request, id uui
 	if d.StateBytes > 0 {
 		x.Volume = &container.Volume{Name: volumeName(t.ID), Quota: d.StateBytes}
 	}
-	x.Phase = func(phase string) {
-		publish(s, t.user, RunChanged{RunID: id, ToolID: t.ID, Name: t.Name, Phase: phase})
-	}
+	x.Phase = s.phases(t.user, RunChanged{RunID: id, ToolID: t.ID, Name: t.Name})
 	return x
+}
+
+// phases returns a function that publishes the phases of a run except the last, whose event has the usage.
+func (s *Service) phases(user uuid.UUID, run RunChanged) func(phase string) {
+	return func(phase string) {
+		if phase != container.PhaseRemoved {
+			run.Phase = phase
+			publish(s, user, run)
+		}
+	}
+}
+
+// removed publishes the last phase of a run.
+func (s *Service) removed(user uuid.UUID, run RunChanged, used Usage) {
+	run.Phase, run.Usage = container.PhaseRemoved, &used
+	publish(s, user, run)
 }
 
 // enter counts a run against the limit of its user. leave ends it.

@@ -2272,7 +2272,7 @@ export interface ContainertoolsRunChanged {
   name: string;
   /** create, start, ready, running, ended or removed */
   phase: string;
-  /** once it has ended */
+  /** in the last phase */
   usage?: ContainertoolsUsage;
 }
 
