@@ -92,13 +92,20 @@ func timed(fn func()) float64 {
 	return float64(time.Since(began).Microseconds()) / 1000
 }
 
-// compare runs ours and a peer in turn, and returns the medians.
-func compare(n int, ours, peer func()) (a, b float64) {
+// compare runs ours and a peer in turn, and returns the medians. The steps of before, which are not
+// timed, come before each.
+func compare(n int, ours, peer func(), before ...func()) (a, b float64) {
+	measure := func(fn func()) float64 {
+		for _, step := range before {
+			step()
+		}
+		return timed(fn)
+	}
 	ours()
 	peer()
 	x, y := make([]float64, n), make([]float64, n)
 	for i := range n {
-		x[i], y[i] = timed(ours), timed(peer)
+		x[i], y[i] = measure(ours), measure(peer)
 	}
 	return quantile(x, 0.5), quantile(y, 0.5)
 }
@@ -151,7 +158,8 @@ func (b *bench) pool(n int) {
 	go func() { ended <- b.e.Run(running) }()
 	ours, peer := compare(n, func() { b.run(b.spec("/bin/true")) }, func() {
 		b.client(nil, append(b.flags(), "/bin/true")...)
-		for b.e.Status().Pool == 0 { // it is prepared while the peer runs
+	}, func() {
+		for b.e.Status().Pool == 0 { // after each run another is prepared
 			time.Sleep(time.Millisecond)
 		}
 	})
