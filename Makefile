@@ -45,7 +45,8 @@ TEST_SERVERS := build/mcp/node_modules/.package-lock.json build/telegram/node_mo
 # Peers that only targets of their own need.
 CONFORMANCE := build/mcp-conformance/node_modules/.package-lock.json
 PRISM       := build/prism/node_modules/.package-lock.json
-$(TEST_SERVERS) $(CONFORMANCE) $(PRISM): build/%/node_modules/.package-lock.json: build/%/package-lock.json
+AIMOCK      := build/aimock/node_modules/.package-lock.json
+$(TEST_SERVERS) $(CONFORMANCE) $(PRISM) $(AIMOCK): build/%/node_modules/.package-lock.json: build/%/package-lock.json
 	cd build/$* && npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
@@ -272,6 +273,10 @@ $(LLAMA)/package.json:
 .PHONY: test-engine
 test-engine: $(LLAMA)/package.json ## A real language model engine with random weights behind the chat wire: streaming, cancel, grammar, insights
 	HELIX_LLAMA=$(LLAMA) $(NICE) $(GO) test -tags engine -count=1 -v -run 'Engine' -timeout 30m ./backend/providers/providerstest ./backend/synthesis
+
+.PHONY: test-aimock
+test-aimock: $(AIMOCK) ## Chats over the four wires against aimock, an emulator of model services, which fails in several ways
+	$(NICE) $(GO) test -tags aimock -count=1 -v -run Aimock -timeout 30m ./backend/agent
 
 .PHONY: test-prism
 test-prism: $(PRISM) ## Operations of GitHub, Blockfrost and an example against Prism, the mock server of OpenAPI

@@ -21,6 +21,15 @@ var allWires = []string{providers.WireChat, providers.WireResponses, providers.W
 // askServers returns a talk whose role chat is a chain of emulated services, named a, b and so on.
 func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 	t.Helper()
+	entries := make([]providers.Entry, len(servers))
+	for i, s := range servers {
+		entries[i] = s.Entry()
+	}
+	return askServices(t, entries)
+}
+
+func askServices(t *testing.T, entries []providers.Entry, change ...func(*Options)) *talk {
+	t.Helper()
 	return newTalkWith(t, func(db *storage.DB, ledger *Ledger) Models {
 		models, err := providers.New(db, providers.ServiceOptions{HTTP: providerstest.Client(t), Meter: ledger})
 		if err != nil {
@@ -28,9 +37,9 @@ func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 		}
 		ctx := identity.With(t.Context(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed()})
 		var chain []providers.ModelRef
-		for i, s := range servers {
+		for i, e := range entries {
 			name := string(rune('a' + i))
-			if _, err := models.Set(ctx, providers.SetParams{Name: name, Entry: s.Entry()}); err != nil {
+			if _, err := models.Set(ctx, providers.SetParams{Name: name, Entry: e}); err != nil {
 				t.Fatal(err)
 			}
 			chain = append(chain, providers.ModelRef(name+"/one"))
@@ -39,7 +48,7 @@ func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 			t.Fatal(err)
 		}
 		return models
-	})
+	}, change...)
 }
 
 // answers returns the assistant's texts in a chat.
