@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package containertest starts real container engines for tests and benchmarks. It needs root and the packages podman,
 // runc, docker.io and busybox-static. Only tests and benchmarks may import it.
 package containertest
