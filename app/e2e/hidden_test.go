@@ -166,7 +166,8 @@ func (w *window) gone(s string) {
 	})
 }
 
-// links follows links of every kind, good and bad. The page may only call methods that read.
+// links follows links of every kind, good and bad. The page may only call methods that read, or that say with
+// dryRun what they would do.
 func (w *window) links(t *testing.T) {
 	w.t = t
 	var document struct {
@@ -184,7 +185,7 @@ func (w *window) links(t *testing.T) {
 		scopes[m.Name] = m.Scope
 	}
 	if err := w.js(nil, `const b = window.go.app.Bridge, send = b.Send; window.__sent = [];
-		b.Send = (session, frame) => { window.__sent.push(JSON.parse(frame).method); return send(session, frame); }`); err != nil {
+		b.Send = (session, frame) => { const { method, params } = JSON.parse(frame); if (!params?.dryRun) window.__sent.push(method); return send(session, frame); }`); err != nil {
 		t.Fatal(err)
 	}
 	id := uuid.NewString()
