@@ -42,6 +42,9 @@ type program struct {
 	sampled samples
 }
 
+// errKilled is the error of the start of a program that was ended before.
+var errKilled = errors.New("the program was ended before it was started")
+
 func (i *initProcess) handle(m *guest.Message) error {
 	switch m.Type {
 	case guest.TypeStart:
@@ -104,6 +107,9 @@ func (i *initProcess) execute(p *program, in, out, problems *guest.Stream) *gues
 	}
 	events := oomEvents()
 	pipes, err := i.spawn(p, path)
+	if errors.Is(err, errKilled) {
+		return &guest.Exit{Code: 128 + int(syscall.SIGKILL), Ended: guest.EndedByKill}
+	}
 	if err != nil {
 		return missing(err)
 	}
@@ -188,7 +194,10 @@ func (i *initProcess) spawn(p *program, path string) (*pipes, error) {
 		attr.Files = append(attr.Files, f.Fd()) // in blocking mode, as programs expect
 	}
 	i.mu.Lock()
-	pid, err := syscall.ForkExec(path, p.start.Argv, attr)
+	pid, err := 0, errKilled
+	if p.ended == "" {
+		pid, err = syscall.ForkExec(path, p.start.Argv, attr)
+	}
 	if err == nil {
 		p.pid = pid
 		i.byPID[pid] = p
@@ -234,15 +243,18 @@ func (i *initProcess) reap() {
 	}
 }
 
-// kill ends a program. The first reason stays.
+// kill ends a program, also one that has not been started yet. The first reason stays.
 func (i *initProcess) kill(p *program, why string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if p.pid == 0 || i.byPID[p.pid] != p {
+	if p.pid != 0 && i.byPID[p.pid] != p {
 		return
 	}
 	if p.ended == "" {
 		p.ended = why
+	}
+	if p.pid == 0 { // spawn sees it
+		return
 	}
 	syscall.Kill(-p.pid, syscall.SIGKILL) //nolint:errcheck // it has ended then
 	syscall.Kill(p.pid, syscall.SIGKILL)  //nolint:errcheck // it has ended then
