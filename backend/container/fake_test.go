@@ -63,6 +63,8 @@ type fake struct {
 	calls      []string
 	started    []guest.Start
 	attached   io.ReadWriteCloser
+	dead       bool // it answers nothing any more
+	deaf       bool // the init processes don't end programs
 }
 
 func startFake(t *testing.T) *fake {
@@ -92,6 +94,9 @@ func (f *fake) open(t *testing.T) *Engine {
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.dead {
+		panic(http.ErrAbortHandler)
+	}
 	path := r.URL.Path
 	if strings.HasPrefix(path, "/v") && path != "/version" {
 		path = path[strings.Index(path[1:], "/")+1:]
@@ -261,7 +266,12 @@ func (f *fake) init(b createBody, attached io.ReadWriteCloser, ended chan struct
 			problems, _ := c.Open(guest.Stderr(m.ID))
 			go f.program(c, m.ID, in, out, problems, ended)
 		case guest.TypeKill:
-			end(ended)
+			f.mu.Lock()
+			deaf := f.deaf
+			f.mu.Unlock()
+			if !deaf {
+				end(ended)
+			}
 		}
 		return nil
 	})
