@@ -183,6 +183,10 @@ func TestLimitsEndOrContainARun(t *testing.T) {
 		if r := execute(t, e, s); r.Outcome != OOM {
 			t.Errorf("memory: %+v %s", r, r.StderrTail)
 		}
+		// The kernel ends a program rather than the init process, which reports why.
+		if r := execute(t, e, sh(image, `cat /proc/self/oom_score_adj`)); string(r.Stdout) != "1000\n" {
+			t.Errorf("who is ended first when memory runs out: %s", r.Stdout)
+		}
 		s = sh(image, `dd if=/dev/zero of=/tmp/a bs=1M count=100 2>&1; ls -l /tmp; echo still`)
 		s.Limits.StorageBytes = 1 << 20
 		if r := execute(t, e, s); !strings.Contains(string(r.Stdout), "1048576") {

@@ -69,6 +69,15 @@ func TestCancelWhileNeitherTheEngineNorTheInitProcessAnswers(t *testing.T) {
 	}
 }
 
+func TestEngineIsAskedAboutTheMemoryOfAnInitProcessThatWasKilled(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.killed = true
+	if r, err := f.open(t).Execute(t.Context(), spec()); err != nil || r.Outcome != OOM {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestEveryMethodSaysThatThereIsNoEngine(t *testing.T) {
 	t.Parallel()
 	e := Open(Options{Host: "unix:///nonexistent/engine.sock"})

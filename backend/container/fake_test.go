@@ -57,6 +57,7 @@ type fake struct {
 	quotas     bool                // the file system limits volumes
 	volumes    []map[string]any    // that were created
 	oom        bool
+	killed     bool // memory runs out for the init process, which the engine knows only after a wait
 	exit       int
 	ended      map[string]chan struct{} // containers by id, closed when their programs have ended
 	gone       []string                 // containers that cannot be started
@@ -203,6 +204,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 		f.mu.Lock()
+		f.oom = f.oom || f.killed && r.Context().Err() == nil
 		answer(map[string]int{"StatusCode": f.exit})
 	default:
 		refuse(404, "page not found")
@@ -308,15 +310,20 @@ func end(ended chan struct{}) {
 }
 
 // program is a program of a container.
-func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream, ended <-chan struct{}) {
+func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream, ended chan struct{}) {
 	input, _ := io.ReadAll(in)
 	f.mu.Lock()
-	text, forever, exit := f.stdout, f.forever, &guest.Exit{Code: f.exit, OOM: f.oom}
+	text, forever, killed, exit := f.stdout, f.forever, f.killed, &guest.Exit{Code: f.exit, OOM: f.oom}
 	f.mu.Unlock()
 	if text == "" {
 		text = string(input)
 	}
 	out.Write([]byte(text)) //nolint:errcheck // the client may be gone
+	if killed {
+		end(ended)
+		c.Close()
+		return
+	}
 	if forever {
 		<-ended
 		exit = &guest.Exit{Code: 137, Ended: guest.EndedByKill}

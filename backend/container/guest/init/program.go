@@ -18,8 +18,10 @@ import (
 
 // initProcess is the state of this process.
 type initProcess struct {
-	conn *guest.Conn
-	base int64 // CPU time of the container before the first program
+	conn     *guest.Conn
+	base     int64    // CPU time of the container before the first program
+	score    *os.File // the oom_score_adj of this process
+	ownScore string   // what it was at the start
 
 	mu       sync.Mutex
 	children sync.Cond // a child was started
@@ -196,7 +198,9 @@ func (i *initProcess) spawn(p *program, path string) (*pipes, error) {
 	i.mu.Lock()
 	pid, err := 0, errKilled
 	if p.ended == "" {
+		i.setScore("1000")
 		pid, err = syscall.ForkExec(path, p.start.Argv, attr)
+		i.setScore(i.ownScore)
 	}
 	if err == nil {
 		p.pid = pid
@@ -211,6 +215,14 @@ func (i *initProcess) spawn(p *program, path string) (*pipes, error) {
 		return nil, err
 	}
 	return &pipes{ours[0], ours[1], ours[2]}, nil
+}
+
+// setScore sets what programs that start now inherit: with 1000 the kernel ends them and not this process when memory
+// runs out, so that the reason is reported. The way back is allowed because that is not below what the runtime set.
+func (i *initProcess) setScore(v string) {
+	if i.score != nil {
+		i.score.WriteAt([]byte(v), 0) //nolint:errcheck // the kernel then chooses by size
+	}
 }
 
 // reap collects every process that ends, also those whose parents have ended.
