@@ -103,7 +103,7 @@ func New(db *storage.DB, engine Engine, o Options) *Service {
 		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
 	return &Service{
-		db: db, engine: engine, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.Record, Logger: o.Logger},
+		db: db, engine: engine, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.RecordWith, Logger: o.Logger},
 		began: time.Now(), running: map[uuid.UUID]*inProgress{},
 	}
 }
