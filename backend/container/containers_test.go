@@ -589,26 +589,62 @@ func TestInitProcessCannotBeTouchedFromInside(t *testing.T) {
 	})
 }
 
+// leftovers are what runs could leave behind, in the engine and in this process.
+type leftovers struct{ containers, volumes, sockets, goroutines, files int }
+
+func countLeftovers(t *testing.T, e *Engine) (l leftovers) {
+	t.Helper()
+	var list []json.RawMessage
+	if err := e.client.call(t.Context(), "GET", "/containers/json", url.Values{"all": {"1"}}, nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	volumes, err := e.Volumes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.client.http.CloseIdleConnections()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets, _ := os.ReadDir(e.o.Runtime) //nolint:errcheck // there are none then
+	return leftovers{len(list), len(volumes), len(sockets), runtime.NumGoroutine(), len(files)}
+}
+
+// Every third run has stored data, and every second one fails.
 func TestAThousandRunsLeaveNothing(t *testing.T) {
 	n := 20
 	if os.Getenv("HELIX_LONG") != "" {
 		n = 1000
 	}
 	each(t, func(t *testing.T, e *Engine, image Image) {
-		counts := func() [3]int {
-			files, err := os.ReadDir("/proc/self/fd")
-			if err != nil {
-				t.Fatal(err)
+		v := &Volume{Name: "helix-tool-" + uuid.NewString(), Quota: 4 << 20}
+		t.Cleanup(func() { e.RemoveVolume(context.Background(), v.Name) }) //nolint:errcheck // it was removed
+		run := func(i int) {
+			s := sh(image, fmt.Sprintf("exit %d", i%2))
+			if i%3 == 0 {
+				s.Volume = v
 			}
-			sockets, _ := os.ReadDir(e.o.Runtime)
-			return [3]int{runtime.NumGoroutine(), len(files), len(sockets)}
+			if _, err := e.Execute(t.Context(), s); err != nil {
+				t.Errorf("run %d: %v", i, err)
+			}
 		}
-		execute(t, e, sh(image, "true"))
-		before := counts()
-		for range n {
-			execute(t, e, sh(image, "true"))
+		run(0)
+		before := countLeftovers(t, e)
+		var all sync.WaitGroup
+		turns := make(chan struct{}, 4)
+		for i := range n {
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				run(i)
+			})
 		}
-		testkit.Eventually(t, "what is left", counts, func(now [3]int) bool { return now[0] <= before[0]+2 && now[1] <= before[1]+2 && now[2] == 0 })
+		all.Wait()
+		after := testkit.Eventually(t, "what is left", func() leftovers { return countLeftovers(t, e) }, func(l leftovers) bool {
+			return l.containers <= before.containers && l.volumes <= before.volumes && l.sockets <= before.sockets && l.goroutines <= before.goroutines+2 && l.files <= before.files+2
+		})
+		t.Logf("%d runs: %+v before, %+v after", n, before, after)
 	})
 }
 
