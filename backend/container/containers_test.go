@@ -551,6 +551,35 @@ func TestStoredDataStaysBetweenRunsWithinItsQuota(t *testing.T) {
 	})
 }
 
+func TestSnapshotBringsStoredDataBack(t *testing.T) {
+	each(t, func(t *testing.T, e *Engine, image Image) {
+		v := Volume{Name: "helix-tool-" + uuid.NewString(), Quota: 8 << 20}
+		snapshot := "helix-back-" + uuid.NewString()
+		for _, name := range []string{v.Name, snapshot} {
+			t.Cleanup(func() { e.RemoveVolume(context.Background(), name) }) //nolint:errcheck // it was removed
+		}
+		in := func(script string) string {
+			s := sh(image, script)
+			s.Volume = &v
+			return string(execute(t, e, s).Stdout)
+		}
+		if err := e.SnapshotVolume(t.Context(), image.ID, v, snapshot); !fault.Is(err, fault.NotFound) {
+			t.Errorf("before the first run: %v", err)
+		}
+		in(`mkdir /data/d && echo one > /data/d/file && ln -s d/file /data/link && echo hidden > /data/closed && chmod 0 /data/closed`)
+		if err := e.SnapshotVolume(t.Context(), image.ID, v, snapshot); err != nil {
+			t.Fatal(err)
+		}
+		in(`echo two > /data/d/file; rm -f /data/link; touch /data/more`)
+		if err := e.RestoreVolume(t.Context(), image.ID, snapshot, v); err != nil {
+			t.Fatal(err)
+		}
+		if out := in(`cat /data/link; ls -A /data; chmod 600 /data/closed && cat /data/closed; echo three > /data/d/file && cat /data/d/file`); out != "one\nclosed\nd\nlink\nhidden\nthree\n" {
+			t.Errorf("%q", out)
+		}
+	})
+}
+
 func TestUsageIsMeasuredInside(t *testing.T) {
 	each(t, func(t *testing.T, e *Engine, image Image) {
 		s := sh(image, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; dd if=/dev/zero of=/dev/null bs=60M count=1 2>/dev/null`)

@@ -45,6 +45,8 @@ type Engine interface {
 	Reap(ctx context.Context) ([]string, error)
 	Volumes(ctx context.Context) ([]container.VolumeInfo, error)
 	RemoveVolume(ctx context.Context, name string) error
+	SnapshotVolume(ctx context.Context, image string, v container.Volume, snapshot string) error
+	RestoreVolume(ctx context.Context, image, snapshot string, v container.Volume) error
 }
 
 // Options configure New.

@@ -35,6 +35,9 @@ func run() error {
 	if len(os.Args) == 2 && os.Args[1] == guest.OwnArg {
 		return os.Chown(guest.DataPath, guest.Nobody, guest.Nobody)
 	}
+	if len(os.Args) == 2 && os.Args[1] == guest.CopyArg {
+		return replaceTree(guest.SourcePath, guest.DataPath, guest.Nobody)
+	}
 	// Opened before the files of this process belong to root.
 	own := read("/proc/self/oom_score_adj")
 	score, _ := os.OpenFile("/proc/self/oom_score_adj", os.O_WRONLY, 0) //nolint:errcheck // nil: it stays as it is
