@@ -8370,7 +8370,7 @@ export interface SynthesisPatternsParams {
   /** default: active and stale */
   status?: string;
   minConfidence?: number;
-  /** confidence (default), salience, recent */
+  /** confidence (default), variety, salience, recent */
   sort?: string;
   /** 1 to 100; default 50 */
   limit?: number;
