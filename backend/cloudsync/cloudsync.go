@@ -54,6 +54,7 @@ type Service struct {
 	staged staged        // guarded by turn
 
 	greeted time.Time // when conn last completed hello; guarded by turn
+	acked   time.Time // when the hub last heard from live up to where the feed is stored; guarded by turn
 	counts  counts    // guarded by turn
 	traffic traffic
 	blobs   blobState // guarded by turn

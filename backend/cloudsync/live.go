@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"helix/backend/storage"
 )
+
+const ackEvery = time.Second
 
 // While the connection is open, sending or receiving a change costs one round trip. Everything else
 // that an exchange does, such as hello, happens every 30 seconds.
@@ -147,15 +150,20 @@ func passOwn(tx *storage.Tx, before int64, applied int) error {
 	return err
 }
 
-// ackAndPull confirms to the hub that the feed is stored up to after, and returns the entries that
-// follow. It does not wait until the confirmation is on the hub's disk: a lost one is repeated, and
-// until then the hub keeps more than it needs to.
+// ackAndPull confirms to the hub, at most once a second, that the feed is stored up to after, and returns
+// the entries that follow. It does not wait until the confirmation is on the hub's disk: a lost or omitted
+// one is repeated by the next exchange, and until then the hub keeps more than it needs to.
 func (s *Service) ackAndPull(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var b pgx.Batch
-	b.Queue(`select set_config('synchronous_commit', 'off', true)`)
-	b.Queue(`select sync.ack($1)`, after)
+	if time.Since(s.acked) > ackEvery {
+		b.Queue(`select set_config('synchronous_commit', 'off', true)`)
+		b.Queue(`select sync.ack($1)`, after).Exec(func(pgconn.CommandTag) error {
+			s.acked = time.Now()
+			return nil
+		})
+	}
 	b.Queue(pullQuery, after, pageRows).Query(func(rows pgx.Rows) (err error) {
 		page, end, err = readPage(rows, after)
 		return err
