@@ -189,13 +189,7 @@ type answer struct {
 	dot    int64
 }
 
-// send pushes rows in one transaction on the hub. before is the head of the feed before the push.
-func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
-	if len(batch) > callRows {
-		return s.stage(ctx, c, batch)
-	}
-	return s.callPush(ctx, c, batch, 0)
-}
+var errAnswer = errors.New("cloudsync: the hub answered for rows that were not sent")
 
 // readAnswers reads the result of sync.push for each row.
 func readAnswers(rows pgx.Rows, answers []answer) error {
@@ -203,7 +197,7 @@ func readAnswers(rows pgx.Rows, answers []answer) error {
 	var a answer
 	_, err := pgx.ForEachRow(rows, []any{&n, &a.result, &a.dot}, func() error {
 		if n < 1 || n > len(answers) {
-			return fmt.Errorf("the hub answered for row %d of %d", n, len(answers))
+			return errAnswer
 		}
 		answers[n-1] = a
 		return nil
@@ -235,13 +229,13 @@ func pushText(part []sent) (string, error) {
 
 // push sends the outbox until it is empty or the remaining rows need a pull first, which stale
 // reports. A row that the hub cannot store becomes a dead letter, so it does not block the others.
-func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, err error) {
+func (s *Service) push(ctx context.Context, h link, r *Round) (stale bool, err error) {
 	for {
 		batch, err := s.nextBatch(ctx)
 		if err != nil || len(batch) == 0 {
 			return stale, err
 		}
-		if err := s.pushBatch(ctx, c, batch, r, &stale); err != nil {
+		if err := s.pushBatch(ctx, h, batch, r, &stale); err != nil {
 			return stale, err
 		}
 		if stale {
@@ -250,8 +244,8 @@ func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, 
 	}
 }
 
-func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *Round, stale *bool) error {
-	before, answers, err := s.send(ctx, c, batch)
+func (s *Service) pushBatch(ctx context.Context, h link, batch []sent, r *Round, stale *bool) error {
+	before, answers, err := h.send(ctx, batch)
 	switch {
 	case err == nil:
 		return s.acknowledge(ctx, batch, before, answers, r, stale)
@@ -262,10 +256,10 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 		return s.deadLetter(ctx, batch[0], err)
 	}
 	half := len(batch) / 2
-	if err := s.pushBatch(ctx, c, batch[:half], r, stale); err != nil {
+	if err := s.pushBatch(ctx, h, batch[:half], r, stale); err != nil {
 		return err
 	}
-	return s.pushBatch(ctx, c, batch[half:], r, stale)
+	return s.pushBatch(ctx, h, batch[half:], r, stale)
 }
 
 // acknowledge stores the hub's answers to a batch. before is the head of the feed before the push.
