@@ -1,5 +1,5 @@
 // Sync: two backends and two pages on one PostgreSQL. From an empty database to a second device by the wizard, edits
-// that travel, edits without a connection, conflicts and their inbox, devices, what could not be synced.
+// that travel, edits without a connection, conflicts and their inbox, devices, shared skills, what could not be synced.
 import { createServer } from "node:http";
 import { startHelix } from "./lib/helix.mjs";
 import { openPage, until } from "./lib/page.mjs";
@@ -24,6 +24,7 @@ export default async function (t) {
     await deletion(both);
     await notSynced(both);
     await devices(both);
+    await shares(both);
     await problems(both);
     t.complaints.push(...other.complaints);
   } catch (e) {
@@ -337,6 +338,39 @@ async function devices({ a, b }) {
   await page.keyboard.press("Control+z");
   await list.getByText("travel laptop").waitFor();
   await b.rpc("sync.coordinate", {});
+}
+
+/** A skill is shared with a link, reviewed and imported on the other device, and the link is withdrawn. */
+async function shares({ a, b }) {
+  const { page } = a;
+  const { key } = (await a.rpc("skills.templates", {})).templates[0];
+  const skill = await a.rpc("skills.create_from_template", { key });
+  await a.go(`skills/${skill.skillId}/sharing`);
+  const links = page.getByRole("complementary", { name: skill.name });
+  await links.getByText("Not shared", { exact: true }).waitFor();
+  await links.getByRole("button", { name: "Share…" }).click();
+  await a.looks("share");
+  await dialog(page).getByRole("button", { name: "Create link" }).click();
+  const url = await dialog(page).getByLabel(/^Link to version/).inputValue();
+  await dialog(page).getByRole("button", { name: "Done" }).click();
+  await links.getByText("With the link").waitFor();
+  await a.looks("shared");
+
+  await b.go("skills");
+  await b.page.getByRole("button", { name: "Import", exact: true }).click();
+  await dialog(b.page).getByText("Nobody shares a skill with everyone yet.").waitFor();
+  await dialog(b.page).getByLabel("Shared link").fill(url);
+  await b.looks("import-link");
+  await dialog(b.page).getByRole("button", { name: "Review", exact: true }).click();
+  await dialog(b.page).getByRole("heading", { name: skill.name }).waitFor();
+  await b.looks("import-review");
+  await dialog(b.page).getByRole("button", { name: /^Add/ }).click();
+  await until(async () => (await b.rpc("skills.list_composite", {})).skills.some((x) => x.skillId !== skill.skillId && x.name.startsWith(skill.name)), "the copy is there");
+
+  await links.getByRole("button", { name: "Withdraw" }).click();
+  await toast(page, "Sharing ended").waitFor();
+  const refused = await b.rpc("skills.import", { url, dryRun: true }).then(() => "", (e) => String(e.message ?? e));
+  a.check(/no longer shared/.test(refused), `the link has ended: ${refused}`);
 }
 
 /** A removed device says so, keeps everything, and can leave. */
