@@ -1969,15 +1969,13 @@ CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id 
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
 
+CREATE INDEX agent_turns_open ON agent_turns (user_id, state) WHERE state IN ('queued', 'running', 'waiting');
+
 CREATE INDEX agent_turns_report ON agent_turns (report_to) WHERE report_to IS NOT NULL;
 
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
 CREATE INDEX agent_turns_session ON agent_turns (session_id, created_at, id);
-
-CREATE INDEX agent_turns_state ON agent_turns (state);
-
-CREATE INDEX agent_turns_user ON agent_turns (user_id, state);
 
 CREATE INDEX audit_log_action ON audit_log (action);
 
