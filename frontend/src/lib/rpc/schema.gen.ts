@@ -2496,6 +2496,9 @@ export interface DiscoveryAcceptParams {
   operations?: string[];
   /** of the tool; default: that of the candidate */
   name?: string;
+  /** as in discovery.import_openapi */
+  server?: string;
+  serverVariables?: Record<string, string>;
 }
 
 /** AcceptResult is the tool that was made, or that was there already. It waits for approval. */
@@ -2673,6 +2676,8 @@ export interface DiscoveryExecutionSpec {
   /** SHA-256 of the kept part of the description */
   openapi: string;
   server: string;
+  /** what carries out the operations: caldav, ics, jmap or smtp; absent: HTTP requests as described */
+  protocol?: string;
   timeoutSeconds: number;
 }
 
