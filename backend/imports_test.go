@@ -28,6 +28,7 @@ const (
 var levels = map[string]int{
 	"backend/duration":                     foundation,
 	"backend/lru":                          foundation,
+	"backend/footprint":                    foundation,
 	"backend/scrub":                        foundation,
 	"backend/fault":                        foundation,
 	"backend/picks":                        foundation,

@@ -1937,7 +1937,7 @@ export interface CloudsyncSetupResult {
   /** Migrations is the number of migrations that were applied. */
   migrations: number;
   encrypted: boolean;
-  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. */
+  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. It is empty if a firewall blocks the database; create one later. */
   recoveryCode?: string;
   /** Checks is the number of self-test checks that the hub passed. */
   checks: number;
@@ -8417,7 +8417,7 @@ export interface SynthesisPatternsParams {
   /** default: active and stale */
   status?: string;
   minConfidence?: number;
-  /** confidence (default), salience, recent */
+  /** confidence (default), variety, salience, recent */
   sort?: string;
   /** 1 to 100; default 50 */
   limit?: number;
@@ -10130,6 +10130,15 @@ export interface VoiceSettings {
   /** Denoise removes background noise from the sound that local engines get; with DenoiseForCloud, services too. What is stored is not changed. */
   denoise: boolean;
   denoiseForCloud: boolean;
+  /** SaveTranscripts syncs the texts of later transcriptions; without it, they stay on this device. */
+  saveTranscripts: boolean;
+  /** SaveAudio keeps the sound of recordings on the hub too, encrypted, for the user's other devices. */
+  saveAudio: boolean;
+  /** what reads aloud: system, or none */
+  ttsProvider: string;
+  /** WakeWord may be said before a command and is not part of it. WakeWordEnabled is always false: nothing listens for it. */
+  wakeWord: string;
+  wakeWordEnabled: boolean;
   /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
   retainAudio: string;
   pushToTalkKey: string;
@@ -10161,6 +10170,12 @@ export interface VoiceSettingsParams {
   inputDevice?: string;
   keepMicOpen?: boolean;
   preRollMs?: number;
+  saveTranscripts?: boolean;
+  saveAudio?: boolean;
+  ttsProvider?: string;
+  wakeWord?: string;
+  /** true is refused: no build can listen for it */
+  wakeWordEnabled?: boolean;
 }
 
 /** Slot is a variable part of a phrase. */
@@ -10899,7 +10914,7 @@ export interface Methods {
   "connect": { params: GatewayConnectParams; result: GatewayHello };
   /** Stores a tool, or another definition of the tool with that name, and asks for its approval. The image must be on this computer; the tool stays with exactly that image. */
   "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
-  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
+  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. If another definition of the tool was approved before, a copy of what it has stored is kept for 7 days; see RestoreState. */
   "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
   /** Removes what a tool stored between its runs. While it runs, that is a Conflict. */
   "container.clear_state": { params: ContainertoolsToolParams; result: Record<string, never> };
@@ -10921,6 +10936,8 @@ export interface Methods {
   "container.reap": { params: Record<string, never>; result: ContainertoolsRemovedResult };
   /** Looks for a container engine again. */
   "container.recheck": { params: Record<string, never>; result: ContainerStatus };
+  /** Brings back what a tool had stored when its definition was last changed. That copy is kept for 7 days. What was stored since is lost. */
+  "container.restore_state": { params: ContainertoolsToolParams; result: Record<string, never> };
   /** Ends a tool for ever: its runs end, its permissions are removed and its name is free. The history of its runs and its image stay. */
   "container.revoke": { params: ContainertoolsToolParams; result: ContainertoolsRevokeResult };
   /** Runs a tool and returns when its container has been removed. A program that fails is a result without success; a run that could not start is an error. */
@@ -10935,7 +10952,7 @@ export interface Methods {
   "container.tools": { params: Record<string, never>; result: ContainertoolsToolsResult };
   /** Removes a volume whose tool no longer exists, with its files. */
   "container.volume_remove": { params: ContainertoolsVolumeParams; result: ContainertoolsRemovedResult };
-  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen. */
+  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen, and copies that RestoreState brings back 7 days after that. */
   "container.volumes": { params: Record<string, never>; result: ContainertoolsVolumesResult };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
@@ -12060,7 +12077,7 @@ export const METHODS = [
   { name: "config.set", scope: "admin", costly: false },
   { name: "connect", scope: "none", costly: false },
   { name: "container.add", scope: "write", costly: false },
-  { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.approve", scope: "approve", costly: false, deadlineMs: 3600000 },
   { name: "container.clear_state", scope: "write", costly: false },
   { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.image_pull", scope: "approve", costly: true },
@@ -12071,6 +12088,7 @@ export const METHODS = [
   { name: "container.pulls", scope: "read", costly: false },
   { name: "container.reap", scope: "write", costly: false },
   { name: "container.recheck", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "container.restore_state", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "container.revoke", scope: "write", costly: false },
   { name: "container.run", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.run_image", scope: "approve", costly: true, deadlineMs: 3600000 },
