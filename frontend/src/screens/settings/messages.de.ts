@@ -277,6 +277,7 @@ export default {
     "scheduler.enabled": "Zeitplaner",
     "container.host": "Container-Dienst",
     "container.shell_image": "Image der Shell",
+    "discovery.online": "API-Listen im Web",
     "sync.keep_files": "Alle Dateien behalten",
     "memory.weights": "Gewichte der Suche",
     "memory.zone": "Zeitzone für Importe",
