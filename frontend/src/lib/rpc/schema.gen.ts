@@ -1937,7 +1937,7 @@ export interface CloudsyncSetupResult {
   /** Migrations is the number of migrations that were applied. */
   migrations: number;
   encrypted: boolean;
-  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. */
+  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. It is empty if a firewall blocks the database; create one later. */
   recoveryCode?: string;
   /** Checks is the number of self-test checks that the hub passed. */
   checks: number;
