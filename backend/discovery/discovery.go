@@ -115,7 +115,7 @@ func New(db *storage.DB, o Options) *Service {
 		o.Tokens = func(_ context.Context, text string) int64 { return int64(len(text)+3) / 4 }
 	}
 	s := &Service{
-		db: db, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.Record, Logger: o.Logger},
+		db: db, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.RecordWith, Logger: o.Logger},
 		specs:   lru.New[specKey](8, 20<<20, func(x *spec) int64 { return x.bytes }),
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
