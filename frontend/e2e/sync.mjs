@@ -77,7 +77,7 @@ async function project({ page, looks, check }) {
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   try {
     await page.getByRole("button", { name: "Connect a hub" }).click();
-    await dialog(page).getByRole("button", { name: /Hub/ }).click();
+    await dialog(page).getByRole("combobox", { name: "Hub" }).click();
     await page.getByRole("option", { name: /Supabase project/ }).click();
     await dialog(page).getByLabel("Project URL").fill(`http://127.0.0.1:${server.address().port}`);
     await dialog(page).getByLabel("Publishable key").fill("sb_secret_x");
