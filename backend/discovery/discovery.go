@@ -64,6 +64,7 @@ type Service struct {
 	gate   callable.Gate
 	calls  *netgate.Client  // of operations; each address passes the gate
 	fetch  *safehttp.Client // of descriptions
+	dialer *safehttp.Client // of connections that aren't HTTP; allow decides before each
 	specs  *lru.Cache[specKey, *spec]
 	loaded *lru.Cache[loadedKey, *loaded]
 	began  time.Time
@@ -123,6 +124,7 @@ func New(db *storage.DB, o Options) *Service {
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
+	s.dialer = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, AllowLoopback: func(int) bool { return true }})
 	s.calls = netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: openapi.MaxBody, MaxBody: openapi.MaxResponse, MaxRedirects: 3, Timeout: 10 * time.Minute}, o.HTTP, s.allow)
 	return s
 }
@@ -135,6 +137,7 @@ func (s *Service) Close() error {
 	s.jobs.Wait()
 	s.fetch.Close()
 	s.calls.Close()
+	s.dialer.Close()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/unicode/norm"
@@ -36,13 +37,23 @@ func tokens(text string) []string {
 }
 
 // matchQuery converts a text to an FTS5 query. Every word is quoted, so that it cannot act as an
-// operator, and the last one may be a prefix.
+// operator, and the last one may be a prefix, see beginning.
 func matchQuery(text string) string {
 	words := tokens(text)
 	if len(words) == 0 {
 		return `""`
 	}
-	return `"` + strings.Join(words, `" "`) + `"*`
+	query := `"` + strings.Join(words, `" "`) + `"`
+	if beginning(words, len(words)-1) {
+		query += "*"
+	}
+	return query
+}
+
+// beginning reports whether a word of a query also finds longer words: the last one may be unfinished. So many
+// words begin with one or two letters that this would find almost everything, slowly.
+func beginning(words []string, i int) bool {
+	return i == len(words)-1 && utf8.RuneCountInString(words[i]) >= 3
 }
 
 // contains reports whether a text contains all words of a query.
@@ -50,7 +61,7 @@ func contains(text, query string) bool {
 	have := tokens(text)
 	want := tokens(query)
 	for i, w := range want {
-		if !slices.ContainsFunc(have, func(h string) bool { return matches(h, w, i == len(want)-1) }) {
+		if !slices.ContainsFunc(have, func(h string) bool { return matches(h, w, beginning(want, i)) }) {
 			return false
 		}
 	}
@@ -118,7 +129,9 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 		if err := tx.QueryRow(`SELECT count(*)`+index+where, args...).Scan(&out.Total); err != nil {
 			return err
 		}
-		return tx.Select(`SELECT t.id, r.id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -bm25(voice_transcripts_fts, 1, 2, 2)`+index+where+` ORDER BY bm25(voice_transcripts_fts, 1, 2, 2), t.id DESC LIMIT ? OFFSET ?`,
+		// The texts are read only of the page: sorting all of them would take most of the time.
+		return tx.Select(`SELECT t.id, t.recording_id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -score FROM (SELECT t.id AS hit, bm25(voice_transcripts_fts, 1, 2, 2) AS score`+index+where+` ORDER BY score, t.id DESC LIMIT ? OFFSET ?)
+				JOIN voice_transcripts t ON t.id = hit JOIN voice_memos m ON m.recording_id = t.recording_id ORDER BY score, t.id DESC`,
 			append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
 			h, _, err := s.hit(row, p.Query)
 			out.Results = append(out.Results, h)
@@ -179,7 +192,7 @@ func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err er
 			if unspaced(q) {
 				continue
 			}
-			if slices.ContainsFunc(tokens(w.Text), func(t string) bool { return matches(t, q, i == len(want)-1) }) {
+			if slices.ContainsFunc(tokens(w.Text), func(t string) bool { return matches(t, q, beginning(want, i)) }) {
 				h.Matches = append(h.Matches, audio.Span{StartMs: w.StartMs, EndMs: w.EndMs})
 				break
 			}

@@ -1855,7 +1855,7 @@ CREATE TABLE voice_recordings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), sound_deleted_at INTEGER, audio_format TEXT NOT NULL DEFAULT '') STRICT;
+, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), sound_deleted_at INTEGER, audio_format TEXT NOT NULL DEFAULT '', hub_audio TEXT CHECK (hub_audio GLOB 'sha256:*')) STRICT;
 
 CREATE TABLE voice_sessions (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1882,7 +1882,7 @@ CREATE TABLE voice_settings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1)), local_model TEXT NOT NULL DEFAULT '') STRICT;
+, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1)), local_model TEXT NOT NULL DEFAULT '', save_transcripts INTEGER NOT NULL DEFAULT 1 CHECK (save_transcripts IN (0, 1)), save_audio INTEGER NOT NULL DEFAULT 0 CHECK (save_audio IN (0, 1)), tts_provider TEXT NOT NULL DEFAULT 'system' CHECK (tts_provider IN ('system', 'none')), wake_word TEXT NOT NULL DEFAULT 'hey helix') STRICT;
 
 CREATE TABLE voice_transcript_items (
     item          INTEGER PRIMARY KEY, -- the row in voice_transcripts_fts
@@ -1905,7 +1905,7 @@ CREATE TABLE voice_transcripts (
     updated_at    INTEGER NOT NULL,
     deleted_at    INTEGER,
     sync_meta     BLOB
-) STRICT;
+, device_only INTEGER NOT NULL DEFAULT 0 CHECK (device_only IN (0, 1))) STRICT;
 
 CREATE VIRTUAL TABLE voice_transcripts_fts USING fts5 (text, title, tags, tokenize = 'unicode61 remove_diacritics 2');
 

@@ -2496,6 +2496,9 @@ export interface DiscoveryAcceptParams {
   operations?: string[];
   /** of the tool; default: that of the candidate */
   name?: string;
+  /** as in discovery.import_openapi */
+  server?: string;
+  serverVariables?: Record<string, string>;
 }
 
 /** AcceptResult is the tool that was made, or that was there already. It waits for approval. */
@@ -2673,6 +2676,8 @@ export interface DiscoveryExecutionSpec {
   /** SHA-256 of the kept part of the description */
   openapi: string;
   server: string;
+  /** what carries out the operations: caldav, ics, jmap or smtp; absent: HTTP requests as described */
+  protocol?: string;
   timeoutSeconds: number;
 }
 
@@ -10083,6 +10088,15 @@ export interface VoiceSettings {
   /** Denoise removes background noise from the sound that local engines get; with DenoiseForCloud, services too. What is stored is not changed. */
   denoise: boolean;
   denoiseForCloud: boolean;
+  /** SaveTranscripts syncs the texts of later transcriptions; without it, they stay on this device. */
+  saveTranscripts: boolean;
+  /** SaveAudio keeps the sound of recordings on the hub too, encrypted, for the user's other devices. */
+  saveAudio: boolean;
+  /** what reads aloud: system, or none */
+  ttsProvider: string;
+  /** WakeWord may be said before a command and is not part of it. WakeWordEnabled is always false: nothing listens for it. */
+  wakeWord: string;
+  wakeWordEnabled: boolean;
   /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
   retainAudio: string;
   pushToTalkKey: string;
@@ -10114,6 +10128,12 @@ export interface VoiceSettingsParams {
   inputDevice?: string;
   keepMicOpen?: boolean;
   preRollMs?: number;
+  saveTranscripts?: boolean;
+  saveAudio?: boolean;
+  ttsProvider?: string;
+  wakeWord?: string;
+  /** true is refused: no build can listen for it */
+  wakeWordEnabled?: boolean;
 }
 
 /** Slot is a variable part of a phrase. */
