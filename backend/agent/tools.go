@@ -213,7 +213,7 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 	}
 	d, err := s.o.Gate.Decide(ctx, permission.Request{
 		Subject: s.subject(l.state.Created.Agent), Cap: permission.ToolCall, Resource: t.decl.Name, Tier: tier,
-		Caller: l.caller, RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Why: whyText(t, c, tier),
+		Caller: l.caller, RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Call: questionKey(l, c, attended), Why: whyText(t, c, tier),
 	})
 	switch {
 	case err != nil:
@@ -233,6 +233,16 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 // workTools are the tools that the mode work allows without approval: they write only to the shared
 // and temporary folders of the workspace.
 var workTools = []string{"file_write", "file_edit", "file_delete", "attachment_save"}
+
+// questionKey returns what tells a call apart from others of the same tool, so that an answer is for the
+// arguments that the person saw. The question of an attended turn belongs to its chat alone.
+func questionKey(l *live, c *callState, attended bool) string {
+	call := hashOf([]byte(c.Args))
+	if attended {
+		call = l.id.String() + " " + call
+	}
+	return call
+}
 
 // whyText returns the text that an approval quotes: the arguments, and what data would leave this
 // computer if that is the risk.

@@ -105,6 +105,35 @@ func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 		Details: map[string]any{"approval": id, "kind": "command", "ref": a.Ref, "tier": a.Tier.String()}})
 }
 
+// WithdrawTx closes the questions about calls of a subject's run, which has ended: nobody waits for the
+// answers. Answers that allowed one call and were not used end with it, so that they don't allow another.
+func (s *Service) WithdrawTx(tx *storage.Tx, sub Subject, run uuid.UUID) error {
+	const asked = ` FROM pending_approvals WHERE run_id = ? AND subject_kind = ? AND subject_id = ? AND question IS NULL`
+	type open struct{ id, user uuid.UUID }
+	all, err := storage.Collect(tx.Select(`SELECT id, user_id`+asked+` AND status = 'pending'`, run, sub.Kind, sub.ID), func(row storage.Row) (o open, err error) {
+		err = row.Scan(&o.id, &o.user)
+		return o, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if _, err := tx.Exec(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE id = ?`, tx.Now, o.id); err != nil {
+			return err
+		}
+		s.announce(tx, o.user, o.id, "superseded")
+		s.release(tx, o.id, answer{status: "superseded"})
+	}
+	users, err := usersOf(tx, `UPDATE capability_grants SET expires_at = ? WHERE scope = 'once' AND uses_left > 0 AND revoked_at IS NULL AND pending_id IN (SELECT id`+asked+`) RETURNING user_id`, tx.Now, run, sub.Kind, sub.ID)
+	if err != nil {
+		return err
+	}
+	for _, u := range users {
+		s.changed(tx, u, sub.ID)
+	}
+	return nil
+}
+
 // CloseTx closes the open questions of a run: the one with the given ref, or all of them if ref is
 // empty. choice is the choice that was made; empty means that the run no longer asks. token is the
 // created token that the answer came with, or zero.
