@@ -247,7 +247,10 @@ func questionKey(l *live, c *callState, attended bool) string {
 // whyText returns the text that an approval quotes: the arguments, and what data would leave this
 // computer if that is the risk.
 func whyText(t *tool, c *callState, tier permission.Tier) string {
-	args, _ := clip(c.Args, 220)
+	args, cut := clip(c.Args, 180)
+	if cut {
+		args += fmt.Sprintf("… (%d bytes, all of it is in the chat)", len(c.Args))
+	}
 	if tier > t.tier {
 		return "This chat holds private text and text from outside, and this would send: " + args
 	}

@@ -105,31 +105,26 @@ func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 		Details: map[string]any{"approval": id, "kind": "command", "ref": a.Ref, "tier": a.Tier.String()}})
 }
 
-// WithdrawTx closes the questions about calls of a subject's run, which has ended: nobody waits for the
-// answers. Answers that allowed one call and were not used end with it, so that they don't allow another.
-func (s *Service) WithdrawTx(tx *storage.Tx, sub Subject, run uuid.UUID) error {
-	const asked = ` FROM pending_approvals WHERE run_id = ? AND subject_kind = ? AND subject_id = ? AND question IS NULL`
-	type open struct{ id, user uuid.UUID }
-	all, err := storage.Collect(tx.Select(`SELECT id, user_id`+asked+` AND status = 'pending'`, run, sub.Kind, sub.ID), func(row storage.Row) (o open, err error) {
-		err = row.Scan(&o.id, &o.user)
-		return o, err
-	})
-	if err != nil {
-		return err
-	}
-	for _, o := range all {
-		if _, err := tx.Exec(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE id = ?`, tx.Now, o.id); err != nil {
+// WithdrawTx closes those of the questions that are about calls of the subject, whose run has ended:
+// nobody waits for the answers. If one was answered meanwhile, an unused grant for one call ends, so that
+// it doesn't allow another.
+func (s *Service) WithdrawTx(tx *storage.Tx, user uuid.UUID, sub Subject, ids []uuid.UUID) error {
+	for _, id := range ids {
+		n, err := tx.Exec(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE id = ? AND user_id = ? AND subject_kind = ? AND subject_id = ? AND question IS NULL AND status = 'pending'`, tx.Now, id, user, sub.Kind, sub.ID)
+		if err != nil {
 			return err
 		}
-		s.announce(tx, o.user, o.id, "superseded")
-		s.release(tx, o.id, answer{status: "superseded"})
-	}
-	users, err := usersOf(tx, `UPDATE capability_grants SET expires_at = ? WHERE scope = 'once' AND uses_left > 0 AND revoked_at IS NULL AND pending_id IN (SELECT id`+asked+`) RETURNING user_id`, tx.Now, run, sub.Kind, sub.ID)
-	if err != nil {
-		return err
-	}
-	for _, u := range users {
-		s.changed(tx, u, sub.ID)
+		if k, err := n.RowsAffected(); err != nil {
+			return err
+		} else if k > 0 {
+			s.announce(tx, user, id, "superseded")
+			s.release(tx, id, answer{status: "superseded"})
+			continue
+		}
+		if _, err := tx.Exec(`UPDATE capability_grants SET expires_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND pending_id = ? AND scope = 'once' AND uses_left > 0 AND revoked_at IS NULL`, tx.Now, user, sub.Kind, sub.ID, id); err != nil {
+			return err
+		}
+		s.changed(tx, user, sub.ID)
 	}
 	return nil
 }
