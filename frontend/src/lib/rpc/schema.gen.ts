@@ -5334,8 +5334,9 @@ export interface ProvidersCatalogChanged {
   date: string;
 }
 
-/** Changed is published when an entry, or what is known about it, has changed. */
+/** Changed is published when an entry, what is known about it, or the models of a role have changed. */
 export interface ProvidersChanged {
+  /** Name is the entry; empty: a role. */
   name: string;
   state: string;
 }
@@ -5454,6 +5455,8 @@ export interface ProvidersModelInfo {
   output: number;
   prices: ProvidersPrice;
   status?: string;
+  /** LoadedWindow is the window with which a server on this computer has loaded the model; 0: it does not say. */
+  loadedWindow?: number;
   /** Source is catalog, server or assumed. */
   source: string;
   /** Host is the host that requests for the model are sent to. */
@@ -10888,7 +10891,7 @@ export interface Methods {
   "chat.rename": { params: AgentRenameParams; result: AgentSessionResult };
   /** Returns a chat from the trash. */
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
-  /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
+  /** Answers the input of a turn again. The old answer stays in the log and is hidden. A retry that has not ended is returned instead of starting another. */
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
   /** Finds words, or their prefixes, in the messages of the caller's chats, newest first: the order of the index, which can stop at the limit, while a rank has to be computed for every match. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
@@ -11898,7 +11901,7 @@ export interface Events {
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalog becomes active. */
   "providers.catalog_changed": ProvidersCatalogChanged;
-  /** Changed is published when an entry, or what is known about it, has changed. */
+  /** Changed is published when an entry, what is known about it, or the models of a role have changed. */
   "providers.changed": ProvidersChanged;
   /** Changed is the event that entries, layers, the soul or settings have changed. */
   "psychology.changed": PsychologyChanged;

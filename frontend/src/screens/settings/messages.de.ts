@@ -137,6 +137,7 @@ export default {
     keyFrom: (source: string) => `Schlüssel aus ${source}`,
     name: "Name",
     nameHint: "a–z, 0–9, _ und -, beginnend mit einem Buchstaben",
+    nameTaken: "Einen Dienst mit diesem Namen gibt es schon. Verwenden Sie einen anderen Namen, oder bearbeiten Sie jenen Dienst.",
     type: "Art",
     types: { openai: "OpenAI-kompatibel", openai_responses: "OpenAI Responses", anthropic: "Anthropic", gemini: "Gemini" },
     address: "Adresse",
