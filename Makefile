@@ -19,7 +19,7 @@ HELIX       := build/bin/helix
 WINDOW      := build/bin/helix-desktop
 
 APT_BUILD   := pkg-config gcc libc6-dev libgtk-3-dev libwebkit2gtk-4.1-dev
-APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap postgresql pgbouncer ffmpeg sox flite pocketsphinx pocketsphinx-en-us pulseaudio pulseaudio-utils
+APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap postgresql pgbouncer ffmpeg sox flite pocketsphinx pocketsphinx-en-us pulseaudio pulseaudio-utils radicale python3-aiosmtpd
 APT_BENCH   := python3-faiss python3-numpy python3-sklearn jq openssl time
 APT         := $(APT_BUILD) $(APT_TEST)
 

@@ -85,10 +85,7 @@ func Main(args []string, web fs.FS, worker []string) int {
 	}
 	s.flags.hidden = f.hidden || backend.Flag(backend.Options{DataDir: f.dataDir}, "app.start_hidden")
 	s.notices = notices.New(s.showNotice, s.preferences)
-	s.icon = tray.None()
-	if !f.noTray {
-		s.icon = tray.New() // on macOS it must be made here, on the main thread
-	}
+	s.newTray()
 	if s.place.NoDMABuf {
 		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start whose page stayed blank
 	}
@@ -107,13 +104,14 @@ type shell struct {
 	bridge *Bridge
 	work   sync.WaitGroup
 
-	claim    *backend.Claim // the lock of the data folder, until the backend has it
-	icon     tray.Driver
-	clicks   chan string   // on the tray
-	poked    chan struct{} // the tray may be out of date
-	visible  atomic.Bool   // the window is shown, or minimized
-	focused  atomic.Bool
-	quitting atomic.Bool // closing the window quits
+	claim     *backend.Claim // the lock of the data folder, until the backend has it
+	icon      tray.Driver
+	iconShown func() error  // starts the icon, once, and waits for it
+	clicks    chan string   // on the tray
+	poked     chan struct{} // the tray may be out of date
+	visible   atomic.Bool   // the window is shown, or minimized
+	focused   atomic.Bool
+	quitting  atomic.Bool // closing the window quits
 
 	mu        sync.Mutex
 	menu      []tray.Item // that the tray shows
@@ -134,6 +132,7 @@ type shell struct {
 	stopped  chan struct{} // closed when the window closes
 	stopOnce sync.Once
 	place    place
+	saving   sync.Mutex // one save of the place at a time
 
 	painted     chan struct{}
 	paintedOnce sync.Once
@@ -161,6 +160,7 @@ func (s *shell) run() int {
 		Windows:            &windows.Options{},
 	}
 	if err := wails.Run(opts); err != nil {
+		s.removeIcon()
 		fmt.Fprintln(os.Stderr, "helix-desktop:", err)
 		return 1
 	}
@@ -191,8 +191,8 @@ func (s *shell) startup(ctx context.Context) {
 	})
 	runtime.EventsOn(ctx, "window.quit", func(...any) { s.quit() })
 	s.work.Go(s.repairAutostart)
-	s.startNotices()
 	s.startTray(run)
+	s.startNotices()
 }
 
 // first returns the first value of an event of the page.
@@ -350,6 +350,8 @@ func (s *shell) savePlace() {
 		p.X, p.Y = runtime.WindowGetPosition(s.ctx)
 		p.W, p.H = runtime.WindowGetSize(s.ctx)
 	}
+	s.saving.Lock() // hiding for the first time saves, and so may quitting at the same time
+	defer s.saving.Unlock()
 	if err := p.save(filepath.Join(s.statePath, "window.json")); err != nil {
 		slog.Warn("window place not saved", "err", err)
 	}
@@ -363,12 +365,7 @@ func (s *shell) shutdown(context.Context) {
 	s.noticesOff = true
 	s.mu.Unlock()
 	runtime.CleanupNotifications(s.ctx)
-	s.mu.Lock()
-	err := s.icon.Close()
-	s.mu.Unlock()
-	if err != nil {
-		slog.Warn("remove the tray icon", "err", err)
-	}
+	s.removeIcon()
 	s.bridge.pages.Close()
 	if be := s.backend(); be != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	goruntime "runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,10 +16,35 @@ import (
 	"helix/backend/voice"
 )
 
+// newTray makes the icon. On Linux, where it needs only the session bus, it appears while the
+// window is still being made.
+func (s *shell) newTray() {
+	s.icon = tray.None()
+	if !s.flags.noTray {
+		s.icon = tray.New() // on macOS it must be made here, on the main thread
+	}
+	s.iconShown = sync.OnceValue(func() error { return s.icon.Start(s.clicked) })
+	if isLinux {
+		s.work.Go(func() { _ = s.iconShown() }) // startTray handles the error
+	}
+}
+
+// removeIcon removes the icon from the tray.
+func (s *shell) removeIcon() {
+	if isLinux {
+		_ = s.iconShown() // it may still be starting
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.icon.Close(); err != nil {
+		slog.Warn("remove the tray icon", "err", err)
+	}
+}
+
 // startTray shows the icon and keeps its menu up to date. If that fails, the program works without
 // it, and closing the window quits.
 func (s *shell) startTray(ctx context.Context) {
-	if err := s.icon.Start(s.clicked); err != nil {
+	if err := s.iconShown(); err != nil {
 		slog.Warn("no tray icon", "err", err)
 		s.icon = tray.None()
 	}

@@ -14,6 +14,7 @@ import (
 	"helix/backend/bus"
 	"helix/backend/config"
 	"helix/backend/fault"
+	"helix/backend/footprint"
 	"helix/backend/gateway"
 	"helix/backend/identity"
 	"helix/backend/memory"
@@ -82,6 +83,7 @@ func (b *Backend) openGateway(ctx context.Context, paths config.Paths, conf conf
 	if !b.o.Once {
 		b.core.Add("sandbox", b.WasmTools.WatchSandbox, nil)
 		b.core.Add("mcp", b.MCP.Run, nil)
+		b.core.Add("footprint", footprint.Run, nil)
 	}
 	return nil
 }

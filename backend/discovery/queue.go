@@ -261,10 +261,12 @@ func loadRequest(tx *storage.Tx, id uuid.UUID) (Request, error) {
 
 // AcceptParams choose a candidate of a request.
 type AcceptParams struct {
-	RequestID  uuid.UUID `json:"requestId"`
-	Ref        string    `json:"ref"`                  // of the candidate
-	Operations []string  `json:"operations,omitempty"` // keys; default: all, if there are few
-	Name       string    `json:"name,omitempty"`       // of the tool; default: that of the candidate
+	RequestID  uuid.UUID         `json:"requestId"`
+	Ref        string            `json:"ref"`                  // of the candidate
+	Operations []string          `json:"operations,omitempty"` // keys; default: all, if there are few
+	Name       string            `json:"name,omitempty"`       // of the tool; default: that of the candidate
+	Server     string            `json:"server,omitempty"`     // as in discovery.import_openapi
+	Variables  map[string]string `json:"serverVariables,omitempty"`
 }
 
 // AcceptResult is the tool that was made, or that was there already. It waits for approval.
@@ -339,7 +341,7 @@ func (s *Service) take(ctx context.Context, p AcceptParams) (AcceptResult, error
 	if p.Name == "" {
 		p.Name = e.Name
 	}
-	made, err := s.ImportOpenAPI(ctx, ImportOpenAPIParams{SpecID: x.SpecID, Operations: keys, Name: p.Name})
+	made, err := s.ImportOpenAPI(ctx, ImportOpenAPIParams{SpecID: x.SpecID, Operations: keys, Name: p.Name, Server: p.Server, Variables: p.Variables})
 	if err != nil {
 		return AcceptResult{}, err
 	}

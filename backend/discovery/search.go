@@ -3,7 +3,7 @@ package discovery
 import (
 	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"helix/backend/fault"
+	"helix/backend/openapi"
 	"helix/backend/storage"
 )
 
@@ -22,8 +23,8 @@ const (
 	sourceImported = "imported" // the user's own tools
 )
 
-//go:embed directory/entries.json
-var directoryJSON []byte
+//go:embed directory
+var directoryFiles embed.FS
 
 // entry is one API of the directory that comes with Helix. Its texts and the descriptions in spec are ours.
 type entry struct {
@@ -36,16 +37,42 @@ type entry struct {
 	License     string          `json:"license,omitempty"`
 	URL         string          `json:"url,omitempty"`  // of its description
 	Spec        json.RawMessage `json:"spec,omitempty"` // its description
+	File        string          `json:"file,omitempty"` // of the directory, with its description
 }
 
 // directory returns the entries that come with Helix.
 var directory = sync.OnceValue(func() []entry {
-	var d struct{ Entries []entry }
-	if err := json.Unmarshal(directoryJSON, &d); err != nil {
+	list, err := readDirectory()
+	if err != nil {
 		panic(fmt.Sprintf("discovery: directory: %v", err)) // a test reads it
 	}
-	return d.Entries
+	return list
 })
+
+func readDirectory() ([]entry, error) {
+	raw, err := directoryFiles.ReadFile("directory/entries.json")
+	if err != nil {
+		return nil, err
+	}
+	var d struct{ Entries []entry }
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return nil, err
+	}
+	for i, e := range d.Entries {
+		if e.File == "" {
+			continue
+		}
+		if raw, err = directoryFiles.ReadFile("directory/" + e.File); err != nil {
+			return nil, err
+		}
+		spec, err := openapi.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		d.Entries[i].Spec = rawJSON(spec)
+	}
+	return d.Entries, nil
+}
 
 // entryNamed returns an API of the directory.
 func entryNamed(name string) (entry, error) {

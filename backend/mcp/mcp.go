@@ -64,6 +64,8 @@ type Service struct {
 	log  *slog.Logger
 	left *leftovers
 
+	began time.Time // calls that run since before it were interrupted
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	off    func()
@@ -98,7 +100,7 @@ func New(db *storage.DB, o Options) *Service {
 		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
 	s := &Service{
-		db: db, bus: db.Bus(), perm: o.Gate.Permission, o: o, log: o.Logger, left: &leftovers{log: o.Logger},
+		db: db, bus: db.Bus(), perm: o.Gate.Permission, o: o, log: o.Logger, left: &leftovers{log: o.Logger}, began: time.Now(),
 		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, asking: map[askKey]*asking{}, served: map[uuid.UUID]*served{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -115,8 +117,11 @@ func New(db *storage.DB, o Options) *Service {
 // idleCheck is how often Run looks for idle servers.
 const idleCheck = 30 * time.Second
 
-// Run stops idle servers until ctx ends.
+// Run closes the calls that a crash interrupted, and stops idle servers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.closeInterrupted(ctx); err != nil && ctx.Err() == nil {
+		s.log.Error("close interrupted MCP calls", "err", err)
+	}
 	t := time.NewTicker(idleCheck)
 	defer t.Stop()
 	for {

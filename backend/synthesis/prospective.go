@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -38,46 +39,49 @@ func future(typ string, sure float64, pattern string) prospectiveCue {
 // bareFuture matches a plan without a subject, which is only recognized at the beginning of a sentence.
 const bareFuture = `(?i)^(?:gonna|planning to|must|need to|have to)`
 
-// The first matching cue is used, so specific ones come first.
-var prospectiveCues = []prospectiveCue{
-	future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|like to|dream of|plan to|aim to|aspire to) ~(?:be|become|being|becoming) an?`),
-	future("possible_self", 0.8, `i (?:can |could )?(?:see|picture|imagine) myself ~(?:as|being|becoming|living|working)`),
-	future("possible_self", 0.75, `i(?:'d| would)? ~(?:want|like|hope) to ~be(?:come)? ~(?:more|better)`),
-	future("possible_self", 0.7, `i could ~become an?`),
-	future("possible_self", 0.75, `i ~(?:want|hope) to be(?:come)? (?:the kind of (?:person|man|woman|parent) (?:who|that)|someone (?:who|that))`),
-	future("aspiration", 0.85, `(?:my|our) (?:biggest |big |greatest |lifelong |ultimate )?dream (?:is|was|has always been)(?: to)?`),
-	future("aspiration", 0.8, `(?:i|we)(?:'ve| have) ~(?:always |long )?(?:wanted|dreamed|dreamt|wished)(?: to| of)`),
-	future("aspiration", 0.75, `(?:i|we)(?:'m|'re| am| are) ~(?:hoping|dreaming|longing)(?: to| of| for)`),
-	future("aspiration", 0.72, `(?:i|we) ~(?:hope|dream|wish|long|aspire)(?: to| of| i could| we could| that i can)`),
-	future("aspiration", 0.7, `(?:i|we)(?:'d| would) ~love to`),
-	future("goal", 0.7, `(?:i|we)(?:'d| would) ~like to`),
-	future("goal", 0.9, `(?:my|our) (?:main |big |biggest |next |new |long-term |short-term )?(?:goal|aim|plan|objective|target|resolution|ambition|intention|mission)s? (?:is|are|for \w+(?: \w+)? is)(?: to)?`),
-	future("goal", 0.85, `(?:i|we)(?:'ve| have)? ~(?:decided|resolved|committed|promised myself|made up my mind)(?: to| on)`),
-	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|aiming)(?: to| on| for)`),
-	future("goal", 0.8, `(?:i|we)(?:'ve| have) been ~(?:planning|wanting|meaning|hoping) to`),
-	future("goal", 0.7, `(?:i|we)(?:'m|'re| am| are) ~(?:thinking (?:of|about)|considering)`),
-	future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~((?:preparing|training|studying|saving(?: up)?|working)(?: to| on| for| towards?))`),
-	future("goal", 0.85, `(?:i|we) ~(?:plan|intend|aim)(?: to| on)`),
-	future("goal", 0.75, `(?:i|we)(?:'ve| have)? ~((?:signed up|applied|enrolled|registered)(?: for| to| in))`),
-	future("goal", 0.75, `(?:i|we) ~(?:want to|wanna)`),
-	future("goal", 0.7, `(?:i|we)(?:'ll| will) ~((?:learn|start|stop|quit|apply|finish|try))`),
-	future("goal", 0.7, `i(?:'m| am) ~(?:going to|gonna)`),
-	future("goal", 0.7, `i(?:'m| am) ~((?:looking|learning)(?: to| into| for))`),
-	future("goal", 0.7, `i(?:'m| am) ~trying to`),
-	future("goal", 0.65, `(?:i|we) ~(?:need|have|ought) to`),
-	future("goal", 0.65, `i ~(?:must|should)`),
-	{"goal", 0.75, regexp.MustCompile(bareFuture + ` (.+)$`)},
-	future("goal", 0.8, `ich (?:will|möchte|plane|habe vor)(?: unbedingt| endlich| nächstes jahr)?`),
-	future("fear", 0.85, `my (?:biggest|greatest|worst|main) (?:fear|worry) (?:is|was)(?: that)?`),
-	future("fear", 0.85, `i(?:'m| am|'ve been| have been) ~(?:~)(?:a bit |a little |kind of |pretty )?(?:afraid|scared|terrified|worried|anxious|nervous)(?: of| about| that| to)?`),
-	future("fear", 0.8, `i ~(?:fear|dread|worry)(?: about| that)?`),
-	future("fear", 0.8, `i(?:'m| am)? ~(?:keep |can't stop )?(?:dreading|worrying)(?: about| that)?`),
-	future("fear", 0.75, `what if (?:i|we)`),
-	future("fear", 0.8, `ich habe angst(?:,| vor| dass)?`),
-	future("value", 0.8, `i ~(?:value|cherish|believe in|care (?:deeply |a lot )?about|stand (?:up )?for)`),
-	future("value", 0.8, `what matters (?:most )?to me is`),
-	future("value", 0.75, `it(?:'s| is) ~(?:important|essential) (?:to|for) me (?:to|that)`),
-}
+// The first matching cue is used, so specific ones come first. They are compiled at the first use:
+// it takes longer than all other preparations of a start.
+var prospectiveCues = sync.OnceValue(func() []prospectiveCue {
+	return []prospectiveCue{
+		future("possible_self", 0.8, `i(?:'d| would)? ~(?:want to|wanna|hope to|love to|like to|dream of|plan to|aim to|aspire to) ~(?:be|become|being|becoming) an?`),
+		future("possible_self", 0.8, `i (?:can |could )?(?:see|picture|imagine) myself ~(?:as|being|becoming|living|working)`),
+		future("possible_self", 0.75, `i(?:'d| would)? ~(?:want|like|hope) to ~be(?:come)? ~(?:more|better)`),
+		future("possible_self", 0.7, `i could ~become an?`),
+		future("possible_self", 0.75, `i ~(?:want|hope) to be(?:come)? (?:the kind of (?:person|man|woman|parent) (?:who|that)|someone (?:who|that))`),
+		future("aspiration", 0.85, `(?:my|our) (?:biggest |big |greatest |lifelong |ultimate )?dream (?:is|was|has always been)(?: to)?`),
+		future("aspiration", 0.8, `(?:i|we)(?:'ve| have) ~(?:always |long )?(?:wanted|dreamed|dreamt|wished)(?: to| of)`),
+		future("aspiration", 0.75, `(?:i|we)(?:'m|'re| am| are) ~(?:hoping|dreaming|longing)(?: to| of| for)`),
+		future("aspiration", 0.72, `(?:i|we) ~(?:hope|dream|wish|long|aspire)(?: to| of| i could| we could| that i can)`),
+		future("aspiration", 0.7, `(?:i|we)(?:'d| would) ~love to`),
+		future("goal", 0.7, `(?:i|we)(?:'d| would) ~like to`),
+		future("goal", 0.9, `(?:my|our) (?:main |big |biggest |next |new |long-term |short-term )?(?:goal|aim|plan|objective|target|resolution|ambition|intention|mission)s? (?:is|are|for \w+(?: \w+)? is)(?: to)?`),
+		future("goal", 0.85, `(?:i|we)(?:'ve| have)? ~(?:decided|resolved|committed|promised myself|made up my mind)(?: to| on)`),
+		future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~(?:planning|determined|aiming)(?: to| on| for)`),
+		future("goal", 0.8, `(?:i|we)(?:'ve| have) been ~(?:planning|wanting|meaning|hoping) to`),
+		future("goal", 0.7, `(?:i|we)(?:'m|'re| am| are) ~(?:thinking (?:of|about)|considering)`),
+		future("goal", 0.85, `(?:i|we)(?:'m|'re| am| are) ~((?:preparing|training|studying|saving(?: up)?|working)(?: to| on| for| towards?))`),
+		future("goal", 0.85, `(?:i|we) ~(?:plan|intend|aim)(?: to| on)`),
+		future("goal", 0.75, `(?:i|we)(?:'ve| have)? ~((?:signed up|applied|enrolled|registered)(?: for| to| in))`),
+		future("goal", 0.75, `(?:i|we) ~(?:want to|wanna)`),
+		future("goal", 0.7, `(?:i|we)(?:'ll| will) ~((?:learn|start|stop|quit|apply|finish|try))`),
+		future("goal", 0.7, `i(?:'m| am) ~(?:going to|gonna)`),
+		future("goal", 0.7, `i(?:'m| am) ~((?:looking|learning)(?: to| into| for))`),
+		future("goal", 0.7, `i(?:'m| am) ~trying to`),
+		future("goal", 0.65, `(?:i|we) ~(?:need|have|ought) to`),
+		future("goal", 0.65, `i ~(?:must|should)`),
+		{"goal", 0.75, regexp.MustCompile(bareFuture + ` (.+)$`)},
+		future("goal", 0.8, `ich (?:will|möchte|plane|habe vor)(?: unbedingt| endlich| nächstes jahr)?`),
+		future("fear", 0.85, `my (?:biggest|greatest|worst|main) (?:fear|worry) (?:is|was)(?: that)?`),
+		future("fear", 0.85, `i(?:'m| am|'ve been| have been) ~(?:~)(?:a bit |a little |kind of |pretty )?(?:afraid|scared|terrified|worried|anxious|nervous)(?: of| about| that| to)?`),
+		future("fear", 0.8, `i ~(?:fear|dread|worry)(?: about| that)?`),
+		future("fear", 0.8, `i(?:'m| am)? ~(?:keep |can't stop )?(?:dreading|worrying)(?: about| that)?`),
+		future("fear", 0.75, `what if (?:i|we)`),
+		future("fear", 0.8, `ich habe angst(?:,| vor| dass)?`),
+		future("value", 0.8, `i ~(?:value|cherish|believe in|care (?:deeply |a lot )?about|stand (?:up )?for)`),
+		future("value", 0.8, `what matters (?:most )?to me is`),
+		future("value", 0.75, `it(?:'s| is) ~(?:important|essential) (?:to|for) me (?:to|that)`),
+	}
+})
 
 // frightening matches fears whose object comes first.
 var frightening = regexp.MustCompile(`(?i)^(?:and |but |so )?((?:the )?(?:thought|idea|prospect) of .{3,60}?) ` + adverbs + `(?:scares|terrifies|frightens|worries) (?:me|us)\b`)
@@ -180,7 +184,7 @@ func readStatement(s sentence) (st statement, ok bool) {
 		!slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) }) {
 		return st, false
 	}
-	for _, c := range prospectiveCues {
+	for _, c := range prospectiveCues() {
 		at := c.re.FindStringSubmatchIndex(s.text)
 		if at == nil {
 			continue

@@ -24,7 +24,9 @@ const (
 	ProxyPort  = 3128     // on 127.0.0.1
 	SocketArg  = "socket" // init connects to SocketPath
 	AttachArg  = "attach" // init uses its standard input and output
+	SourcePath = "/from"  // what CopyArg copies
 	OwnArg     = "own"    // init gives DataPath to the user of containers and ends
+	CopyArg    = "copy"   // init replaces what is in DataPath by what is in SourcePath and ends
 )
 
 // Nobody is the number of the user of containers, and of its group.

@@ -757,19 +757,19 @@ CREATE TABLE item_vectors (
     PRIMARY KEY (item_kind, item_id, model_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mcp_calls (
+CREATE TABLE "mcp_calls" (
     id              BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
     server_id       BLOB NOT NULL,
     server          TEXT NOT NULL,
     tool            TEXT NOT NULL,
     arguments       TEXT NOT NULL, -- without secrets
-    output          TEXT NOT NULL,
+    output          TEXT NOT NULL DEFAULT '',
     output_sha256   TEXT CHECK (output_sha256 GLOB 'sha256:*'), -- an output too large for the row
-    status          TEXT NOT NULL CHECK (status IN ('success', 'failure', 'timeout', 'cancelled')),
+    status          TEXT NOT NULL CHECK (status IN ('running', 'success', 'failure', 'timeout', 'cancelled')),
     error_class     TEXT NOT NULL DEFAULT '',
-    duration_ms     INTEGER NOT NULL,
-    bytes           INTEGER NOT NULL, -- of the output
+    duration_ms     INTEGER NOT NULL DEFAULT 0,
+    bytes           INTEGER NOT NULL DEFAULT 0, -- of the output
     definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
     caller          TEXT NOT NULL,
     run_id          BLOB CHECK (length(run_id) = 16),
@@ -1969,15 +1969,13 @@ CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id 
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
 
+CREATE INDEX agent_turns_open ON agent_turns (user_id, state) WHERE state IN ('queued', 'running', 'waiting');
+
 CREATE INDEX agent_turns_report ON agent_turns (report_to) WHERE report_to IS NOT NULL;
 
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
 CREATE INDEX agent_turns_session ON agent_turns (session_id, created_at, id);
-
-CREATE INDEX agent_turns_state ON agent_turns (state);
-
-CREATE INDEX agent_turns_user ON agent_turns (user_id, state);
 
 CREATE INDEX audit_log_action ON audit_log (action);
 
@@ -2133,7 +2131,7 @@ CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
 
 CREATE INDEX item_vectors_user ON item_vectors (user_id);
 
-CREATE INDEX mcp_calls_server ON mcp_calls (server_id, created_at);
+CREATE INDEX mcp_calls_running ON mcp_calls (created_at) WHERE status = 'running';
 
 CREATE INDEX mcp_calls_user ON mcp_calls (user_id, created_at);
 

@@ -1937,7 +1937,7 @@ export interface CloudsyncSetupResult {
   /** Migrations is the number of migrations that were applied. */
   migrations: number;
   encrypted: boolean;
-  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. */
+  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. It is empty if a firewall blocks the database; create one later. */
   recoveryCode?: string;
   /** Checks is the number of self-test checks that the hub passed. */
   checks: number;
@@ -2496,6 +2496,9 @@ export interface DiscoveryAcceptParams {
   operations?: string[];
   /** of the tool; default: that of the candidate */
   name?: string;
+  /** as in discovery.import_openapi */
+  server?: string;
+  serverVariables?: Record<string, string>;
 }
 
 /** AcceptResult is the tool that was made, or that was there already. It waits for approval. */
@@ -2673,6 +2676,8 @@ export interface DiscoveryExecutionSpec {
   /** SHA-256 of the kept part of the description */
   openapi: string;
   server: string;
+  /** what carries out the operations: caldav, ics, jmap or smtp; absent: HTTP requests as described */
+  protocol?: string;
   timeoutSeconds: number;
 }
 
@@ -8370,7 +8375,7 @@ export interface SynthesisPatternsParams {
   /** default: active and stale */
   status?: string;
   minConfidence?: number;
-  /** confidence (default), salience, recent */
+  /** confidence (default), variety, salience, recent */
   sort?: string;
   /** 1 to 100; default 50 */
   limit?: number;
@@ -10867,7 +10872,7 @@ export interface Methods {
   "connect": { params: GatewayConnectParams; result: GatewayHello };
   /** Stores a tool, or another definition of the tool with that name, and asks for its approval. The image must be on this computer; the tool stays with exactly that image. */
   "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
-  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
+  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. If another definition of the tool was approved before, a copy of what it has stored is kept for 7 days; see RestoreState. */
   "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
   /** Removes what a tool stored between its runs. While it runs, that is a Conflict. */
   "container.clear_state": { params: ContainertoolsToolParams; result: Record<string, never> };
@@ -10889,6 +10894,8 @@ export interface Methods {
   "container.reap": { params: Record<string, never>; result: ContainertoolsRemovedResult };
   /** Looks for a container engine again. */
   "container.recheck": { params: Record<string, never>; result: ContainerStatus };
+  /** Brings back what a tool had stored when its definition was last changed. That copy is kept for 7 days. What was stored since is lost. */
+  "container.restore_state": { params: ContainertoolsToolParams; result: Record<string, never> };
   /** Ends a tool for ever: its runs end, its permissions are removed and its name is free. The history of its runs and its image stay. */
   "container.revoke": { params: ContainertoolsToolParams; result: ContainertoolsRevokeResult };
   /** Runs a tool and returns when its container has been removed. A program that fails is a result without success; a run that could not start is an error. */
@@ -10903,7 +10910,7 @@ export interface Methods {
   "container.tools": { params: Record<string, never>; result: ContainertoolsToolsResult };
   /** Removes a volume whose tool no longer exists, with its files. */
   "container.volume_remove": { params: ContainertoolsVolumeParams; result: ContainertoolsRemovedResult };
-  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen. */
+  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen, and copies that RestoreState brings back 7 days after that. */
   "container.volumes": { params: Record<string, never>; result: ContainertoolsVolumesResult };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
@@ -12020,7 +12027,7 @@ export const METHODS = [
   { name: "config.set", scope: "admin", costly: false },
   { name: "connect", scope: "none", costly: false },
   { name: "container.add", scope: "write", costly: false },
-  { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.approve", scope: "approve", costly: false, deadlineMs: 3600000 },
   { name: "container.clear_state", scope: "write", costly: false },
   { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.image_pull", scope: "approve", costly: true },
@@ -12031,6 +12038,7 @@ export const METHODS = [
   { name: "container.pulls", scope: "read", costly: false },
   { name: "container.reap", scope: "write", costly: false },
   { name: "container.recheck", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "container.restore_state", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "container.revoke", scope: "write", costly: false },
   { name: "container.run", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.run_image", scope: "approve", costly: true, deadlineMs: 3600000 },

@@ -100,7 +100,7 @@ describe("requests", () => {
     await until(() => screen.adding.step === "operations" && !screen.adding.busy);
     screen.adding.name = "rates";
     await screen.add();
-    expect(rpc.sent("discovery.accept")).toEqual([{ requestId: "r1", ref: "catalog:rates", operations: ["get /rates"], name: "rates" }]);
+    expect(rpc.sent("discovery.accept")).toEqual([{ server: "https://rates.example", requestId: "r1", ref: "catalog:rates", operations: ["get /rates"], name: "rates" }]);
     expect(rpc.sent("discovery.import_openapi")).toHaveLength(0);
     expect(nav.rest).toEqual(["t9"]);
     screen.adding.begin({ url: "catalog:rates" });
