@@ -339,8 +339,8 @@ func (s *Service) ListMemos(ctx context.Context, p ListParams) (out ListResult, 
 	query := strings.TrimSpace(p.Query)
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if query != "" && !s.o.Private {
-			where, args = where+` AND (m.title LIKE ? ESCAPE '\' OR r.id IN (SELECT t.recording_id FROM voice_transcripts_fts f JOIN voice_transcript_items i ON i.item = f.rowid
-				JOIN voice_transcripts t ON t.id = i.transcript_id WHERE voice_transcripts_fts MATCH ?))`, append(args, storage.Like(query), matchQuery(query))
+			where, args = where+` AND (m.title LIKE ? ESCAPE '\' OR r.id IN (SELECT t.recording_id FROM voice_transcripts_fts f CROSS JOIN voice_transcript_items i ON i.item = f.rowid
+				CROSS JOIN voice_transcripts t ON t.id = i.transcript_id WHERE voice_transcripts_fts MATCH ?))`, append(args, storage.Like(query), matchQuery(query))
 		}
 		page, pageArgs := ` LIMIT ? OFFSET ?`, append(slices.Clone(args), p.Limit, p.Offset)
 		sealed := query != "" && s.o.Private

@@ -123,17 +123,22 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 			}
 			return s.searchTexts(tx, p, from, where, args, &out)
 		}
-		const index = from + ` JOIN voice_transcript_items i ON i.transcript_id = t.id JOIN voice_transcripts_fts f ON f.rowid = i.item`
+		// CROSS JOIN keeps the order: the index must be asked once, not for each memo.
+		const index = ` FROM voice_transcripts_fts f CROSS JOIN voice_transcript_items i ON i.item = f.rowid CROSS JOIN voice_transcripts t ON t.id = i.transcript_id
+			CROSS JOIN voice_recordings r ON r.id = t.recording_id CROSS JOIN voice_memos m ON m.recording_id = r.id`
 		where = ` WHERE voice_transcripts_fts MATCH ? AND t.id = (` + currentOf + `) AND ` + where
 		args = append([]any{matchQuery(p.Query)}, args...)
-		if err := tx.QueryRow(`SELECT count(*)`+index+where, args...).Scan(&out.Total); err != nil {
-			return err
-		}
 		// The texts are read only of the page: sorting all of them would take most of the time.
-		return tx.Select(`SELECT t.id, t.recording_id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -score FROM (SELECT t.id AS hit, bm25(voice_transcripts_fts, 1, 2, 2) AS score`+index+where+` ORDER BY score, t.id DESC LIMIT ? OFFSET ?)
-				JOIN voice_transcripts t ON t.id = hit JOIN voice_memos m ON m.recording_id = t.recording_id ORDER BY score, t.id DESC`,
+		hits := `(SELECT t.id AS hit, bm25(voice_transcripts_fts, 1, 2, 2) AS score` + index + where + `)`
+		if p.Offset > 0 { // such a page may be empty
+			if err := tx.QueryRow(`SELECT count(*) FROM `+hits, args...).Scan(&out.Total); err != nil {
+				return err
+			}
+		}
+		return tx.Select(`SELECT t.id, t.recording_id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -score, total FROM (SELECT hit, score, count(*) OVER () AS total FROM `+hits+` ORDER BY score, hit DESC LIMIT ? OFFSET ?)
+				JOIN voice_transcripts t ON t.id = hit JOIN voice_memos m ON m.recording_id = t.recording_id ORDER BY score, hit DESC`,
 			append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
-			h, _, err := s.hit(row, p.Query)
+			h, _, err := s.hit(row, p.Query, &out.Total)
 			out.Results = append(out.Results, h)
 			return err
 		})
@@ -156,11 +161,11 @@ func (s *Service) searchTexts(tx *storage.Tx, p SearchParams, from, where string
 	})
 }
 
-// hit reads a row of a search. text is all text that was searched.
-func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err error) {
+// hit reads a row of a search, and further columns of it to more. text is all text that was searched.
+func (s *Service) hit(row storage.Row, query string, more ...any) (h Hit, text string, err error) {
 	var transcript, memo uuid.UUID
 	var title, tags, body, list []byte
-	if err := row.Scan(&transcript, &h.RecordingID, &memo, &title, &tags, &body, &list, storage.Time(&h.RecordedAt), &h.Score); err != nil {
+	if err := row.Scan(append([]any{&transcript, &h.RecordingID, &memo, &title, &tags, &body, &list, storage.Time(&h.RecordedAt), &h.Score}, more...)...); err != nil {
 		return h, "", err
 	}
 	h.MemoID = &memo
