@@ -264,6 +264,9 @@ func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply pr
 		end.Reason = StopBudget
 		bus.Publish(s.bus, l.user, BudgetEvent{l.id, d.Scope, d.SpentMicros, d.LimitMicros, "stop"})
 	}
+	if providers.Overrun(err) {
+		end.Reason = StopBudget
+	}
 	if len(b.Parts) > 0 {
 		b.Failure = end.Error
 		b.Parts = slices.DeleteFunc(b.Parts, func(p providers.Part) bool { return p.Kind == providers.PartToolCall })

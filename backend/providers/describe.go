@@ -27,3 +27,6 @@ func (r *Router) Describe(ctx context.Context, q Request) (ModelInfo, error) {
 
 // TooLong reports whether a request was refused because the conversation is too long for the model.
 func TooLong(err error) bool { return CodeOf(err) == codeContext }
+
+// Overrun reports whether a call was canceled because its answer passed what was reserved for it.
+func Overrun(err error) bool { return CodeOf(err) == codeOverrun }

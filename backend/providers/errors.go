@@ -68,10 +68,11 @@ const (
 	codeContext = "context"
 	codeKey     = "key"
 	codeRate    = "rate"
+	codeOverrun = "overrun" // the answer passed what was reserved for it
 )
 
-// CodeOf returns the code of the service error in err's chain: quota, context, key, rate, or the
-// service's own code.
+// CodeOf returns the code of the service error in err's chain: quota, context, key, rate, overrun,
+// or the service's own code.
 func CodeOf(err error) string {
 	var s *ServiceError
 	if errors.As(err, &s) {
@@ -141,7 +142,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // retryable reports whether the same call may succeed at the same service.
 func retryable(err error) bool {
 	f := fault.As(err)
-	if code := CodeOf(err); code == codeQuota || code == codeContext || errors.Is(err, errCircuitOpen) {
+	if code := CodeOf(err); code == codeQuota || code == codeContext || code == codeOverrun || errors.Is(err, errCircuitOpen) {
 		return false
 	}
 	switch f.Kind {

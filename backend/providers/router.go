@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -379,7 +380,7 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		return false, err
 	}
 	s.attempt++
-	var received int // bytes of output
+	var received, runes int // bytes and characters of output
 	answered := false
 	outcome := "stopped"
 	defer func() {
@@ -421,11 +422,19 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		case EventText, EventReasoning, EventToolStart, EventToolDelta:
 			visible = true
 			received += len(e.Delta)
+			runes += utf8.RuneCountInString(e.Delta)
 		}
 		e.Attempt = s.attempt
 		if !s.yield(e, nil) {
 			s.stopped = true
 			return visible, nil
+		}
+		// Characters count as the fewest tokens that they may be, and a report only when text follows
+		// it, so that no answer within the limit is canceled, nor one that is already whole.
+		if n := max(usage.Output, int64(float64(runes)/mostRatio)); n > est.Output && e.Delta != "" {
+			outcome = "failed"
+			return visible, fault.Limitf("%s sent more than the %d tokens that it was asked for. The call was canceled.", t.name, est.Output).
+				WithDetails(map[string]int64{"tokens": n, "limit": est.Output}).WithCause(&ServiceError{Code: codeOverrun})
 		}
 	}
 	return visible, nil
