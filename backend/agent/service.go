@@ -48,6 +48,7 @@ type Models interface {
 	Stream(ctx context.Context, q providers.Request) iter.Seq2[providers.Event, error]
 	providers.Completer
 	Describe(ctx context.Context, q providers.Request) (providers.ModelInfo, error)
+	Prepare(ctx context.Context, q providers.Request) (providers.ModelInfo, error)
 	Roles(ctx context.Context, _ struct{}) (providers.RolesResult, error)
 }
 

@@ -279,7 +279,11 @@ func fits(q Request, i ModelInfo) error {
 		return fault.Invalidf("%s can't call tools.", i.Ref)
 	}
 	if n := int(roughTokens(q)); i.Window > 0 && n > i.Window {
-		return fault.Limitf("The conversation is too long for %s.", i.Ref).WithDetails(map[string]int{"tokens": n, "window": i.Window}).
+		hint := ""
+		if i.silent {
+			hint = " " + silentHint(i.Ref)
+		}
+		return fault.Limitf("The conversation is too long for %s.%s", i.Ref, hint).WithDetails(map[string]int{"tokens": n, "window": i.Window}).
 			WithCause(&ServiceError{Code: codeContext})
 	}
 	return nil
