@@ -680,6 +680,40 @@ func TestApprovalIsForTheCallThatWasShown(t *testing.T) {
 	shown(c.say(b.ID, "Write four"), "four.txt")
 }
 
+// A question of a tool, such as the host of a fetch, closes with the last turn that waits for its answer.
+func TestQuestionOfAToolClosesWithItsTurn(t *testing.T) {
+	t.Parallel()
+	fetch := calls("web_fetch", `{"url":"https://one.example.invalid/"}`)
+	c := newChatter(t, testOptions(t.TempDir()), fetch, fetch)
+	open := func() (list permission.ListApprovalsResult) {
+		c.call("approvals.list", permission.ListApprovalsParams{}, &list)
+		return list
+	}
+	stop := func(session agent.Session, turn agent.Turn) {
+		t.Helper()
+		c.call("chat.cancel", agent.TurnParams{SessionID: session.ID}, nil)
+		if got := c.until(turn.TurnID); got.State != agent.Canceled {
+			t.Fatalf("%+v", got)
+		}
+	}
+	a, b := c.create(agent.CreateParams{}), c.create(agent.CreateParams{})
+	first, second := c.say(a.ID, "Fetch it"), c.say(b.ID, "Fetch it")
+	if len(first.Approvals) != 1 || len(second.Approvals) != 1 || first.Approvals[0] != second.Approvals[0] {
+		t.Fatalf("the chats wait for %v and %v", first.Approvals, second.Approvals)
+	}
+	if list := open(); len(list.Approvals) != 1 || list.Approvals[0].Subject.Kind == "agent" {
+		t.Fatalf("%+v", list)
+	}
+	stop(a, first)
+	if list := open(); len(list.Approvals) != 1 {
+		t.Errorf("the question of the other chat closed: %+v", list)
+	}
+	stop(b, second)
+	if list := open(); len(list.Approvals) != 0 {
+		t.Errorf("nobody waits for %+v", list.Approvals)
+	}
+}
+
 // A retry that is asked for twice runs once, and an input that waits can't be retried.
 func TestChatRetriesOnce(t *testing.T) {
 	t.Parallel()
