@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -124,6 +125,7 @@ func Open(o Options) (*Router, error) {
 // target is one model of a chain with everything needed to call it.
 type target struct {
 	name  string
+	title string // for people
 	model string
 	entry Entry
 	info  ModelInfo
@@ -177,7 +179,7 @@ func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref Mode
 	if e.Type == WireScripted && !r.o.AllowScripted {
 		return target{}, fault.Deniedf("Scripted providers are for tests.")
 	}
-	t := target{name: name, model: model, entry: e}
+	t := target{name: name, title: r.title(name), model: model, entry: e}
 	var err error
 	if t.info, err = r.info(name, e, model); err != nil {
 		return target{}, err
@@ -187,9 +189,17 @@ func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref Mode
 		return target{}, err
 	}
 	if source == "" && !e.local() {
-		return target{}, fault.Unavailablef("No key for %s.", name)
+		return target{}, fault.Unavailablef("No key for %s.", t.title)
 	}
 	return t, nil
+}
+
+// title returns the name of a service for people: the catalog's, or else that of its entry.
+func (r *Router) title(name string) string {
+	if c, err := r.o.Catalog(); err == nil {
+		name = cmp.Or(c.Providers[name].Name, name)
+	}
+	return name
 }
 
 // info describes a model of an entry.
@@ -358,7 +368,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (s *session) once(ctx context.Context, t target) (visible bool, err error) {
 	r := s.r
 	circuit := r.circuit(t.name + " " + t.entry.host())
-	if err := circuit.enter(time.Now()); err != nil {
+	if err := circuit.enter(time.Now(), t.title); err != nil {
 		return false, err
 	}
 	input := r.ratios.most(t.info.Ref, s.q)
@@ -437,7 +447,7 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		// it, so that no answer within the limit is canceled, nor one that is already whole.
 		if n := max(usage.Output, int64(float64(runes)/mostRatio)); n > est.Output && e.Delta != "" {
 			outcome = "failed"
-			return visible, fault.Limitf("%s sent more than the %d tokens that it was asked for. The call was canceled.", t.name, est.Output).
+			return visible, fault.Limitf("%s sent more than the %d tokens that it was asked for. The call was canceled.", t.title, est.Output).
 				WithDetails(map[string]int64{"tokens": n, "limit": est.Output}).WithCause(&ServiceError{Code: codeOverrun})
 		}
 	}
