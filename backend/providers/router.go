@@ -331,7 +331,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 		if n == attempts-1 || !retryable(err) {
 			return false, err
 		}
-		if err := s.wait(ctx, n, err); err != nil {
+		if err := s.wait(ctx, t, n, err); err != nil {
 			return false, err
 		}
 	}
@@ -339,7 +339,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 }
 
 // wait sleeps before the next attempt, or returns the error if the attempt would come too late.
-func (s *session) wait(ctx context.Context, n int, cause error) error {
+func (s *session) wait(ctx context.Context, t target, n int, cause error) error {
 	d := time.Duration(s.r.o.Rand() * float64(min(maxDelay, baseDelay<<n)))
 	if after := fault.As(cause).RetryAfter; after > 0 {
 		if after > maxRetryAfter {
@@ -349,6 +349,9 @@ func (s *session) wait(ctx context.Context, n int, cause error) error {
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return cause
+	}
+	if s.q.Waiting != nil && CodeOf(cause) == codeRate {
+		s.q.Waiting(t.title)
 	}
 	return sleep(ctx, d)
 }
@@ -372,7 +375,7 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		return false, err
 	}
 	input := r.ratios.most(t.info.Ref, s.q)
-	release, err := r.slot(ctx, t, input)
+	release, err := r.slot(ctx, t, input, s.q.Waiting)
 	if err != nil {
 		circuit.leave(time.Now(), false, false)
 		return false, err

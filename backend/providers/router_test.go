@@ -287,7 +287,7 @@ func TestDelays(t *testing.T) {
 		s := &session{r: &Router{o: Options{Rand: func() float64 { return random }}}}
 		wait := func(ctx context.Context, n int, err error) (time.Duration, error) {
 			began := time.Now()
-			err = s.wait(ctx, n, err)
+			err = s.wait(ctx, target{}, n, err)
 			return time.Since(began), err
 		}
 		plain := fault.Unavailablef("no")
