@@ -305,6 +305,16 @@ func TestDelays(t *testing.T) {
 		if d, _ := wait(t.Context(), 0, asked); d != 10500*time.Millisecond {
 			t.Errorf("Retry-After waits %s", d)
 		}
+		long := fault.Limitf("tomorrow")
+		long.RetryAfter = maxRetryAfter + time.Second
+		if d, err := wait(t.Context(), 0, long); d != 0 || !errors.Is(err, long) {
+			t.Errorf("a Retry-After beyond the cap took %s (%v)", d, err)
+		}
+		long.RetryAfter, random = maxRetryAfter, 0
+		if d, err := wait(t.Context(), 0, long); d != maxRetryAfter || err != nil {
+			t.Errorf("a Retry-After at the cap took %s (%v)", d, err)
+		}
+		random = 0.5
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if d, err := wait(ctx, 0, asked); d != 0 || !errors.Is(err, asked) {
