@@ -31,7 +31,11 @@ func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 func askServices(t *testing.T, entries []providers.Entry, change ...func(*Options)) *talk {
 	t.Helper()
 	return newTalkWith(t, func(db *storage.DB, ledger *Ledger) Models {
-		models, err := providers.New(db, providers.ServiceOptions{HTTP: providerstest.Client(t), Meter: ledger})
+		windows := map[string]any{} // emulators of others don't say theirs
+		for i := range entries {
+			windows["provider_defaults."+string(rune('a'+i))+".window"] = int64(128_000)
+		}
+		models, err := providers.New(db, providers.ServiceOptions{HTTP: providerstest.Client(t), Meter: ledger, Caps: func() map[string]any { return windows }})
 		if err != nil {
 			t.Fatal(err)
 		}
