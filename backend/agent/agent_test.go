@@ -118,7 +118,7 @@ func TestNoCallWithoutResult(t *testing.T) {
 func TestLoopBreaker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		act  func(i int) (call, result string, failed bool)
+		act func(i int) (call, result string, failed bool)
 		// note and stop are the numbers of acts after which the model is told and the turn stops; 0: not
 		// within 12.
 		note, stop int
