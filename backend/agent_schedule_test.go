@@ -128,6 +128,40 @@ func TestScheduledAgentStopsAtItsBudget(t *testing.T) {
 	}
 }
 
+// A scheduled turn that spends too fast stops at the money of its schedule, 0.50 dollars by default, before
+// its steps are used up. Its run shows what the calls cost.
+func TestScheduledAgentStopsAtItsMoney(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	config := "[caps.overrides.\"emulated/one\"]\ninput_price = 2.0\noutput_price = 8.0\noutput = 1000\n"
+	var replies []providers.ScriptedReply
+	for i := range 20 {
+		r := calls("scratchpad_write", `{"text":"`+string(rune('a'+i))+`"}`)
+		r.Usage = providers.Usage{Input: 60_000, Output: 100} // 0.1208 dollars
+		replies = append(replies, r)
+	}
+	c := newChatter(t, o, replies...)
+	if err := os.WriteFile(c.b.Config.Paths().ConfigFile(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if problems := c.b.Config.Reload(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r := c.runNow(c.schedule(`{"prompt":"Never stop"}`))
+	n := c.srv.Calls()
+	if r.Status != "failed" || r.Error == nil || r.Error.Kind != "limit" || n < 2 || n >= 10 || r.TurnCount != n {
+		t.Fatalf("%+v %+v, %d calls", r, r.Error, n)
+	}
+	if want := int64(n) * 120_800; r.CostMicros != want || want > 500_000 {
+		t.Errorf("%d calls cost %d micros, want %d", n, r.CostMicros, want)
+	}
+	var turn agent.TurnResult
+	c.call("chat.wait", agent.WaitParams{TurnID: *r.TargetRunID}, &turn)
+	if turn.Turn.StopReason != agent.StopBudget || turn.Turn.CostMicros != r.CostMicros {
+		t.Errorf("%+v", turn.Turn)
+	}
+}
+
 // The agent is a callable like any other.
 func TestAgentIsCallable(t *testing.T) {
 	t.Parallel()
