@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -381,6 +382,9 @@ func TestSynthesisAsksModel(t *testing.T) {
 	if out.Analysis == nil || len(out.Analysis.Patterns) != 1 || out.Model != "emulated/one" || strings.Contains(string(c.srv.Requests()[0].Body), "battery-77") {
 		t.Fatalf("%+v %s", out, c.srv.Requests()[0].Body)
 	}
+	var raw any
+	c.call("memory.synthesis_status", map[string]any{"jobId": out.JobID}, &raw)
+	camelCase(t, "job", raw)
 	var spent agent.LedgerResult
 	c.call("agent.ledger", agent.LedgerParams{}, &spent)
 	if len(spent.Rows) != 1 || spent.Rows[0].Purpose != "synthesis" {
@@ -429,5 +433,25 @@ func TestSynthesisAsksOnlyTheModelShown(t *testing.T) {
 	q.Pin.Model = "other/one"
 	if _, err := c.b.Providers.Complete(c.ctx(), q); !fault.Is(err, fault.Conflict) {
 		t.Error("a model that left the role:", err)
+	}
+}
+
+var camel = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+
+// camelCase checks that all members of a value on the wire are in camel case.
+func camelCase(t *testing.T, path string, v any) {
+	t.Helper()
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if !camel.MatchString(k) {
+				t.Errorf("%s has the member %q", path, k)
+			}
+			camelCase(t, path+"."+k, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			camelCase(t, path+"[]", inner)
+		}
 	}
 }

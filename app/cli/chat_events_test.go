@@ -85,3 +85,21 @@ func TestPromptInAChatTakesItsModeAndRefusesAnotherAgent(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A key is never an argument, which every program of this computer could read in the list of processes.
+func TestKeyIsNeverAnArgument(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), "sk-argument-0123456789"
+	for _, args := range [][]string{{"--key", key}, {"--key=" + key}} {
+		r := helix(t, dir, "", append([]string{"providers", "add", "mine", "--type", "openai"}, args...)...)
+		if r.code != 2 || strings.Contains(r.stdout, "added") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := helix(t, dir, key+"\n", "providers", "add", "mine", "--type", "openai", "--base-url", "http://127.0.0.1:1", "--key", "-"); r.code != 0 || strings.Contains(r.stdout+r.stderr, key) {
+		t.Errorf("%+v", r)
+	}
+	if r := helix(t, dir, "", "providers", "show", "mine"); r.code != 0 || !strings.Contains(r.stdout, "secret") || strings.Contains(r.stdout+r.stderr, key) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -171,3 +171,27 @@ func TestEveryCatalogEntryFitsTheSchema(t *testing.T) {
 		t.Errorf("%d services with %d models", len(raw), models)
 	}
 }
+
+// A model whose price nobody knows is charged at the price that the person assumes for such models, and
+// marked; one on this computer costs nothing.
+func TestUnknownPriceIsChargedAsAssumed(t *testing.T) {
+	t.Parallel()
+	in, out := Micros(7_000_000), Micros(9_000_000)
+	u := Usage{Input: 1_000_000, Output: 1_000_000}
+	far, near := target{entry: Entry{Type: WireChat, BaseURL: "https://far.example"}}, target{entry: Entry{Type: WireChat, BaseURL: "http://127.0.0.1:1"}}
+	k := setup(t, nil, nil)
+	for _, c := range []struct {
+		t       target
+		assumed Price
+		want    Micros
+	}{{far, k.o.AssumedPrice, 90_000_000}, {far, Price{Input: &in, Output: &out}, 16_000_000}, {near, k.o.AssumedPrice, 0}} {
+		k.o.AssumedPrice = c.assumed
+		if got, unknown := k.cost(c.t, u); got != c.want || !unknown {
+			t.Errorf("%s costs %d (unknown: %v), want %d", c.t.entry.BaseURL, got, unknown, c.want)
+		}
+	}
+	far.info.Prices = Price{Input: &in, Output: &in}
+	if got, unknown := k.cost(far, u); got != 14_000_000 || unknown {
+		t.Errorf("a known price gives %d, unknown: %v", got, unknown)
+	}
+}
