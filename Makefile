@@ -19,7 +19,7 @@ HELIX       := build/bin/helix
 WINDOW      := build/bin/helix-desktop
 
 APT_BUILD   := pkg-config gcc libc6-dev libgtk-3-dev libwebkit2gtk-4.1-dev
-APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap postgresql pgbouncer ffmpeg sox flite pocketsphinx pocketsphinx-en-us pulseaudio pulseaudio-utils
+APT_TEST    := chromium xvfb webkit2gtk-driver dbus-x11 openbox xdotool sqlite3 git wabt clang lld wasi-libc bubblewrap postgresql pgbouncer ffmpeg sox flite pocketsphinx pocketsphinx-en-us pulseaudio pulseaudio-utils radicale python3-aiosmtpd
 APT_BENCH   := python3-faiss python3-numpy python3-sklearn jq openssl time
 APT         := $(APT_BUILD) $(APT_TEST)
 
@@ -295,6 +295,16 @@ test-prism: $(PRISM) ## Operations of GitHub, Blockfrost and an example against 
 test-container: $(ENGINES) ## Containers on Docker and Podman, which the tests start themselves (needs root, podman, runc, docker.io and busybox-static)
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m -run 'InAContainer' ./backend
+
+KERNEL := $(TOOLS)/kernel/vmlinuz
+$(KERNEL):
+	mkdir -p $(@D)
+	cd $(@D) && apt-get download $$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p')
+	cd $(@D) && dpkg -x linux-image-*.deb . && cp boot/vmlinuz-* vmlinuz
+
+.PHONY: test-microvm
+test-microvm: $(ENGINES) $(KERNEL) ## Debian's kernel starts the init process of containers in QEMU, without KVM (needs qemu-system-x86)
+	HELIX_KERNEL=$(abspath $(KERNEL)) $(NICE) $(GO) test -tags microvm -count=1 -v -run KernelStarts ./backend/container
 
 .PHONY: test-mcp-conformance
 test-mcp-conformance: $(HELIX) $(CONFORMANCE) ## The conformance suite of the Model Context Protocol against our client and our server (about two minutes)

@@ -50,7 +50,7 @@ func (b *Backend) openSkills(conf config.Config) {
 
 // callGate returns the gate that determines what built-ins may reach.
 func (b *Backend) callGate() callable.Gate {
-	return callable.Gate{Permission: b.Permission, Record: b.Audit.Record, Logger: b.log}
+	return callable.Gate{Permission: b.Permission, Record: b.Audit.RecordWith, Logger: b.log}
 }
 
 func (b *Backend) openScheduler() {

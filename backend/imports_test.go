@@ -97,6 +97,8 @@ var levels = map[string]int{
 	"backend/audio/capture/capturetest":    engine,
 	"backend/transcribe":                   engine,
 	"backend/openapi":                      engine,
+	"backend/calendar":                     engine,
+	"backend/mail":                         engine,
 	"backend/oauth":                        engine,
 	"backend/oauth/oauthtest":              foundation,
 	"backend/container":                    engine,

@@ -28,6 +28,7 @@ type containerCmd struct {
 	Disable  containerDisableCmd  `cmd:"" help:"Switch a tool off; its runs end."`
 	Revoke   containerRevokeCmd   `cmd:"" help:"End a tool and remove its permissions."`
 	Clear    containerClearCmd    `cmd:"" help:"Remove what a tool stored between its runs."`
+	Restore  containerRestoreCmd  `cmd:"" help:"Bring back what a tool had stored when its definition last changed."`
 	Run      containerRunCmd      `cmd:"" help:"Run a tool, or a command in an image."`
 	Volumes  containerVolumesCmd  `cmd:"" help:"List where tools keep files between their runs."`
 	Rmvolume containerRmvolumeCmd `cmd:"" help:"Remove a volume whose tool no longer exists."`
@@ -360,6 +361,23 @@ func (o *containerClearCmd) Run(c *command) error {
 		return err
 	}
 	return show(c, "container.clear_state", containertools.ToolParams{ToolID: t.ID}, func(struct{}) { c.say("Removed.") })
+}
+
+type containerRestoreCmd struct {
+	containerToolArg
+	Yes bool `help:"Don't ask."`
+}
+
+// Run implements helix container restore.
+func (o *containerRestoreCmd) Run(c *command) error {
+	t, err := o.find(c)
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(o.Yes, "Replace the stored data of the tool by the copy? What it stored since is lost."); err != nil {
+		return err
+	}
+	return show(c, "container.restore_state", containertools.ToolParams{ToolID: t.ID}, func(struct{}) { c.say("Restored.") })
 }
 
 type containerRunCmd struct {

@@ -26,7 +26,7 @@ type openapiCmd struct {
 
 // openapiSource is a description on the command line.
 type openapiSource struct {
-	Source string `arg:"" name:"file" help:"A file in JSON or YAML, an https address, or - for standard input."`
+	Source string `arg:"" name:"file" help:"A file in JSON or YAML, an https address, catalog: and the name of an API of the directory, or - for standard input."`
 }
 
 // source returns where to read the text from.
@@ -38,7 +38,7 @@ func (o openapiSource) source(c *command) (p discovery.Source, err error) {
 			return p, fault.Invalidf("Couldn't read standard input.").WithCause(err)
 		}
 		p.Content = string(b)
-	case strings.Contains(o.Source, "://"):
+	case strings.Contains(o.Source, "://"), strings.HasPrefix(o.Source, "catalog:"), strings.HasPrefix(o.Source, "directory:"):
 		p.URL = o.Source
 	default:
 		if p.Path, err = filepath.Abs(o.Source); err != nil {

@@ -179,7 +179,7 @@ func (c *command) printSynthesis(job synthesis.Job, raw json.RawMessage) error {
 	if !job.Insights.DryRun {
 		for offset := 0; ; {
 			var page synthesis.PatternsResult
-			if _, err := c.call("memory.list_patterns", map[string]any{"limit": 100, "offset": offset, "status": "active"}, &page); err != nil {
+			if _, err := c.call("memory.list_patterns", map[string]any{"limit": 100, "offset": offset, "status": "active", "sort": "variety"}, &page); err != nil {
 				return err
 			}
 			for _, p := range page.Patterns {
@@ -276,7 +276,7 @@ type synthesisPatternsCmd struct {
 	Type          string  `help:"Only this type, such as goal or semantic_cluster."`
 	Status        string  `help:"active, stale, rejected or superseded. Default: active and stale."`
 	MinConfidence float64 `help:"Only patterns of at least this confidence."`
-	Sort          string  `default:"confidence" enum:"confidence,salience,recent" help:"Order (${enum})."`
+	Sort          string  `default:"variety" enum:"variety,confidence,salience,recent" help:"Order (${enum}); variety starts with the most certain of each type."`
 	Limit         int     `default:"50"`
 	Offset        int     `default:"0"`
 }

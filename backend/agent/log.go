@@ -77,6 +77,12 @@ func (s *Service) load(tx *storage.Tx, session uuid.UUID) (*State, error) {
 			s.log.Warn("the snapshot of a session can't be read", "session", session, "err", err)
 			st = &State{}
 		}
+		for i, e := range st.Exchanges { // without the unused capacity that decoding leaves
+			for j, m := range e.Messages {
+				e.Messages[j].Parts = slices.Clone(m.Parts)
+			}
+			st.Exchanges[i].Messages = slices.Clone(e.Messages)
+		}
 	case !errors.Is(err, sql.ErrNoRows):
 		return nil, err
 	}

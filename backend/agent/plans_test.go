@@ -106,6 +106,8 @@ func TestQueryPlans(t *testing.T) {
 	do(nil, s.readCanceled(ctx, l))
 	plans.Check(t, []storagetest.Scan{
 		{SQL: "SELECT count(*) FROM sessions s WHERE s.user_id = ?", Reason: "a person has some thousands of chats, and the list says how many"},
+		{SQL: "agent_turns t INDEXED BY agent_turns_open", Reason: "the index holds open turns only"},
+		{SQL: "WITH RECURSIVE above(turn, session) AS (SELECT id, session_id FROM agent_turns WHERE state IN", Reason: "the index holds open turns only"},
 		{SQL: "FROM sessions s WHERE s.user_id = ?", Reason: "in the order of the index, until the page is full"},
 	})
 }

@@ -282,8 +282,10 @@ func (s *State) mark(in input) {
 	s.Untrusted = s.Untrusted || in.Untrusted || in.Origin.Kind == OriginChannel
 }
 
-// add appends a message to the exchange of the turn.
+// add appends a message to the exchange of the turn. Decoded parts may have a large unused capacity,
+// which is not kept.
 func (s *State) add(m providers.Message) {
+	m.Parts = slices.Clone(m.Parts)
 	if n := len(s.Exchanges); n > 0 {
 		s.Exchanges[n-1].Messages = append(s.Exchanges[n-1].Messages, m)
 	}

@@ -59,6 +59,7 @@ type Gate interface {
 	ApprovalStatus(ctx context.Context, id uuid.UUID) (string, error)
 	AskTx(tx *storage.Tx, a permission.QuestionRequest) error
 	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
+	WithdrawTx(tx *storage.Tx, user uuid.UUID, sub permission.Subject, ids []uuid.UUID) error
 }
 
 // Memory is the agent's interface to the person's memory.
@@ -226,7 +227,7 @@ func (s *Service) resume(ctx context.Context) error {
 	type open struct{ session, user uuid.UUID }
 	var list []open
 	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = storage.Collect(tx.Select(`SELECT DISTINCT t.session_id, t.user_id FROM agent_turns t JOIN sessions s ON s.id = t.session_id
+		list, err = storage.Collect(tx.Select(`SELECT DISTINCT t.session_id, t.user_id FROM agent_turns t INDEXED BY agent_turns_open JOIN sessions s ON s.id = t.session_id
 			WHERE t.state IN ('queued', 'running', 'waiting') AND s.device_id = ?`, s.db.Device().ID), func(row storage.Row) (o open, err error) {
 			err = row.Scan(&o.session, &o.user)
 			return o, err
@@ -325,17 +326,19 @@ func (s *Service) sessionOfTurn(ctx context.Context, turn uuid.UUID) (*live, err
 
 // turn reads a turn with the questions that it waits for.
 func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		list, err := turnRows(tx, `WHERE id = ? AND user_id = ?`, id, user)
-		if err == nil && len(list) == 0 {
-			return fault.NotFoundf("Turn not found.")
-		}
-		if err == nil {
-			t = list[0]
-		}
-		return err
-	})
-	if err != nil {
+	read := func() error {
+		return s.db.Read(ctx, func(tx *storage.Tx) error {
+			list, err := turnRows(tx, `WHERE id = ? AND user_id = ?`, id, user)
+			if err == nil && len(list) == 0 {
+				return fault.NotFoundf("Turn not found.")
+			}
+			if err == nil {
+				t = list[0]
+			}
+			return err
+		})
+	}
+	if err := read(); err != nil {
 		return t, err
 	}
 	s.mu.Lock()
@@ -344,12 +347,18 @@ func (s *Service) turn(ctx context.Context, user, id uuid.UUID) (t Turn, err err
 	if l == nil {
 		return t, nil
 	}
-	var below []uuid.UUID
+	var asked, below []uuid.UUID
 	l.mu.Lock()
 	if st := l.state.Turn; st != nil && st.ID == id && !l.canceled[id] { // an answer changes nothing once it is canceled
-		t.Approvals, below = st.waitsFor(), slices.Collect(maps.Keys(l.children))
+		asked, below = st.waitsFor(), slices.Collect(maps.Keys(l.children))
 	}
 	l.mu.Unlock()
+	if len(asked) > 0 && t.State != Waiting { // the question came after the row was read
+		if err := read(); err != nil {
+			return t, err
+		}
+	}
+	t.Approvals = append(t.Approvals, asked...)
 	for _, child := range below { // a turn also waits for the questions of its subagents
 		c, err := s.turn(ctx, user, child)
 		if err != nil {

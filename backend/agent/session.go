@@ -250,13 +250,18 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (out StatusResult, err
 	for _, r := range roles.Roles {
 		out.Ready = out.Ready || r.Role == providers.RoleChat && len(r.Chain) > 0
 	}
+	out.Running = []Turn{}
 	user := identity.UserID(ctx)
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out.Running, err = turnRows(tx, `WHERE user_id = ? AND state IN ('running', 'waiting') ORDER BY created_at`, user)
-		if err != nil {
-			return err
+		open, err := turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting') ORDER BY created_at`, user)
+		for _, t := range open {
+			if t.State == Queued {
+				out.Queued++
+			} else {
+				out.Running = append(out.Running, t)
+			}
 		}
-		return tx.QueryRow(`SELECT count(*) FROM agent_turns WHERE user_id = ? AND state = 'queued'`, user).Scan(&out.Queued)
+		return err
 	})
 	s.mu.Lock()
 	for _, x := range []Lane{{laneChat, 0, chatLane}, {laneBackground, 0, backgroundLane}} {

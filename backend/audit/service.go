@@ -165,14 +165,24 @@ func (s *Service) advance(tx *storage.Tx, h head) {
 // Record commits entries in a transaction of their own: before an action outside the database its
 // start, and after it its end. If they cannot be written, the error is Unavailable, the action must
 // not happen, and Writable returns the error to all callers until an entry can be written again.
+// Entries of calls that run at the same time share commits.
 func (s *Service) Record(ctx context.Context, entries ...Entry) error {
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.RecordWith(ctx, nil, entries...)
+}
+
+// RecordWith is Record with a function that writes in the same transaction, such as the row of the
+// run that the entries are about; nil: none. The function may be called twice; see storage.Group.
+func (s *Service) RecordWith(ctx context.Context, with func(*storage.Tx) error, entries ...Entry) error {
+	err := s.db.Together().Write(ctx, len(entries), func(tx *storage.Tx) error {
 		for _, e := range entries {
 			if err := Append(tx, e); err != nil {
 				return err
 			}
 		}
-		return nil
+		if with == nil {
+			return nil
+		}
+		return with(tx)
 	})
 	return s.note(ctx, err)
 }

@@ -17,7 +17,7 @@ import (
 // holds, and records it.
 type Gate struct {
 	Permission *permission.Service
-	Record     func(ctx context.Context, e ...audit.Entry) error
+	Record     func(ctx context.Context, with func(*storage.Tx) error, e ...audit.Entry) error // see audit.Service.RecordWith
 	Logger     *slog.Logger
 }
 
@@ -31,6 +31,9 @@ type Reach struct {
 	Tier     permission.Tier
 	Action   string         // of the audit entry
 	Details  map[string]any // of the audit entry, if the call is allowed
+	// Begin writes the row of the call in the transaction of the audit entry, if the call is allowed;
+	// nil: there is none. It may be called twice.
+	Begin func(tx *storage.Tx) error
 }
 
 // Pass is the permission of one call to access something. Call End when the call has ended.
@@ -78,7 +81,7 @@ func (g *Gate) Pass(ctx context.Context, c *Request, r Reach) (*Pass, error) {
 	})
 	if err == nil && d.Effect != permission.Allow {
 		err = r.refused(d)
-		if aerr := g.record(ctx, c, &r, audit.Denied, map[string]any{"verdict": d.Reason}); aerr != nil {
+		if aerr := g.record(ctx, c, &r, nil, audit.Denied, map[string]any{"verdict": d.Reason}); aerr != nil {
 			g.Logger.Warn("record a refused call", "err", aerr)
 		}
 	}
@@ -86,7 +89,7 @@ func (g *Gate) Pass(ctx context.Context, c *Request, r Reach) (*Pass, error) {
 		pass.end()
 		return nil, err
 	}
-	if err := g.record(ctx, c, &r, audit.OK, r.Details); err != nil {
+	if err := g.record(ctx, c, &r, r.Begin, audit.OK, r.Details); err != nil {
 		pass.end()
 		return nil, fault.Unavailablef("Couldn't write the audit log, so nothing was done.").WithCause(err)
 	}
@@ -109,7 +112,7 @@ func (g *Gate) Preview(ctx context.Context, i Info, r Reach) (permission.Preview
 	return out, g.Permission.EndRun(ctx, run)
 }
 
-func (g *Gate) record(ctx context.Context, c *Request, r *Reach, outcome string, more map[string]any) error {
+func (g *Gate) record(ctx context.Context, c *Request, r *Reach, with func(*storage.Tx) error, outcome string, more map[string]any) error {
 	details := map[string]any{"capability": r.Cap, "resource": r.Resource, "step": c.Caller.Step, "key": c.Key}
 	for k, v := range more {
 		details[k] = v
@@ -118,7 +121,7 @@ func (g *Gate) record(ctx context.Context, c *Request, r *Reach, outcome string,
 	if c.Caller.Kind != "" {
 		e.ActorID = c.Caller.Run.String()
 	}
-	return g.Record(context.WithoutCancel(ctx), e)
+	return g.Record(context.WithoutCancel(ctx), with, e)
 }
 
 // refused returns the error for a decision other than Allow.

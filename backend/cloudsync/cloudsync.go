@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,7 +54,12 @@ type Service struct {
 	cipher Cipher        // guarded by turn
 	staged staged        // guarded by turn
 
+	account     *session  // of HTTPS; guarded by turn
+	triedDirect time.Time // when the database was last found unreachable, while HTTPS is used; guarded by turn
+	reopened    atomic.Bool
+
 	greeted time.Time // when conn last completed hello; guarded by turn
+	acked   time.Time // when the hub last heard from live up to where the feed is stored; guarded by turn
 	counts  counts    // guarded by turn
 	traffic traffic
 	blobs   blobState // guarded by turn
@@ -187,6 +193,8 @@ const (
 	boxSecret      = "sync/box"
 )
 
+var errRegister = fault.Unavailablef("This data was copied or restored, so this device has to register again. That needs a connection to the database, which a firewall blocks.")
+
 var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. Run `helix sync setup` here, or `helix sync enroll` with a link from another device.")
 
 // open returns a connection that has completed hello. If the counters show that the data folder is
@@ -194,25 +202,18 @@ var errNotEnrolled = fault.Unavailablef("This device isn't connected to a hub. R
 // a new site.
 func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 	defer func() {
-		if err != nil {
+		if err != nil && !(l.hub != nil && l.hub.Project != nil && unreachable(err)) { // then HTTPS is tried
 			s.noteError(err)
 		}
 	}()
-	if l, err = s.local(ctx); err != nil {
-		return nil, l, err
-	}
-	if l.hub == nil {
-		return nil, l, errNotEnrolled
-	}
-	if err := s.loadKey(ctx, l); err != nil {
-		return nil, l, err
-	}
-	if err := s.settleBatches(ctx); err != nil { // before anything from the hub is merged with its rows
+	if l, err = s.prepare(ctx); err != nil {
 		return nil, l, err
 	}
 	fresh := s.conn == nil || s.conn.IsClosed()
 	if fresh {
-		s.setState(Connecting, nil)
+		if s.triedDirect.IsZero() {
+			s.setState(Connecting, nil)
+		}
 		password, err := s.secrets.Value(s.asUser(ctx), passwordSecret)
 		if err != nil {
 			return nil, l, err
@@ -226,7 +227,7 @@ func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 			return nil, l, errors.Join(hubError(l.hub.Host, err), s.hangUp())
 		}
 	}
-	if err := s.hello(ctx, &l); err != nil {
+	if err := s.hello(ctx, direct{s, s.conn}, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
 	if err := s.exchangeKeys(ctx, s.conn, &l); err != nil {
@@ -237,6 +238,20 @@ func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 		s.setState(Live, nil)
 	}
 	return s.conn, l, nil
+}
+
+// prepare returns the local state for an exchange.
+func (s *Service) prepare(ctx context.Context) (l local, err error) {
+	if l, err = s.local(ctx); err != nil {
+		return l, err
+	}
+	if l.hub == nil {
+		return l, errNotEnrolled
+	}
+	if err := s.loadKey(ctx, l); err != nil {
+		return l, err
+	}
+	return l, s.settleBatches(ctx) // before anything from the hub is merged with its rows
 }
 
 func (s *Service) loadKey(ctx context.Context, l local) (err error) {
@@ -260,7 +275,7 @@ func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
 }
 
 // hello reports this device's counters to the hub and measures the offset to the hub's clock.
-func (s *Service) hello(ctx context.Context, l *local) error {
+func (s *Service) hello(ctx context.Context, h link, l *local) error {
 	for again := false; ; again = true {
 		if l.nextEpoch == uuid.Nil {
 			l.nextEpoch = uuid.UUID(storage.NewID())
@@ -272,10 +287,9 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 			}
 		}
 		before := time.Now()
-		var g greeting
-		err := callJSON(ctx, s.conn, `select sync.hello($1::jsonb)`, &g, jsonText(map[string]any{
+		g, err := h.hello(ctx, map[string]any{
 			"deviceId": l.hub.Device, "epoch": l.epoch, "nextEpoch": l.nextEpoch, "lastCtr": l.ctr, "hlc": l.high, "localTime": before.UnixMicro(), "schemaVersion": SchemaVersion, "appVersion": s.o.Version,
-		}))
+		})
 		if err != nil {
 			return err
 		}
@@ -297,8 +311,12 @@ func (s *Service) hello(ctx context.Context, l *local) error {
 		if again {
 			return errors.New("cloudsync: the hub does not know the new registration")
 		}
+		if connection(h) == nil {
+			return errRegister
+		}
 		if err := s.registerAgain(ctx, l); err != nil {
 			return err
 		}
+		h = direct{s, s.conn}
 	}
 }

@@ -196,7 +196,7 @@ func (d *device) sendOnly() {
 		if err != nil {
 			return err
 		}
-		_, _, err = d.send(d.ctx, c, batch)
+		_, _, err = direct{d.Service, c}.send(d.ctx, batch)
 		return err
 	}); err != nil {
 		d.t.Fatal(err)

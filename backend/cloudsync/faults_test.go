@@ -440,7 +440,7 @@ func TestPushOfFormerEpochIsRefused(t *testing.T) {
 	}
 	batch := must[[]sent](t)(a.nextBatch(a.ctx))
 	a.reopened().now() // a second process with the same data
-	_, _, err := a.send(a.ctx, a.conn, batch)
+	_, _, err := direct{a.Service, a.conn}.send(a.ctx, batch)
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != copyActive {
 		t.Errorf("%v", err)

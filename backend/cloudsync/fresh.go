@@ -333,6 +333,10 @@ func (s *Service) sendFresh(ctx context.Context, c *pgx.Conn, parts []part) (d d
 			_, _ = c.Exec(context.WithoutCancel(ctx), `rollback`) // fails if the connection is lost
 		}
 	}()
+	insert := `select count(*) filter (where result = 'applied') from sync.merge($1)`
+	if s.staged.insertsNew {
+		insert = `select sync.insert_new($1)`
+	}
 	var merges pgx.Batch
 	merges.Queue(`select sync.lock()`).QueryRow(func(row pgx.Row) error { return row.Scan(&d.before) })
 	for _, p := range parts {
@@ -340,7 +344,7 @@ func (s *Service) sendFresh(ctx context.Context, c *pgx.Conn, parts []part) (d d
 		if _, err := c.PgConn().CopyFrom(ctx, bytes.NewReader(stream), fmt.Sprintf(`copy pg_temp.stage_%s ("%s") from stdin (format binary)`, p.Table, strings.Join(p.columns, `", "`))); err != nil {
 			return d, err
 		}
-		merges.Queue(`select count(*) filter (where result = 'applied') from sync.merge($1)`, p.Table).QueryRow(func(row pgx.Row) error {
+		merges.Queue(insert, p.Table).QueryRow(func(row pgx.Row) error {
 			n := 0
 			err := row.Scan(&n)
 			d.whole = d.whole && n == len(p.rows)

@@ -31,7 +31,9 @@ func (s *Service) checkHorizon(ctx context.Context, l local) (again bool, err er
 	}
 	fields := s.fields()
 	upgraded := known != fields
-	behind := seq > int64(l.greeting.Head) || l.greeting.AckedSeq != 0 && l.greeting.AckedSeq < l.greeting.Stable
+	stable := int64(l.greeting.Stable)
+	// The position is before what the hub has heard if a power failure has undone the last commits here.
+	behind := seq > int64(l.greeting.Head) || l.greeting.AckedSeq != 0 && (int64(l.greeting.AckedSeq) < stable || seq > 0 && seq < stable)
 	if !upgraded && (again || !behind) {
 		return again, nil
 	}

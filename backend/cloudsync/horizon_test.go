@@ -131,3 +131,33 @@ func TestHubThatTakesNoOldWritersIsReadOnly(t *testing.T) {
 		t.Error("the change is lost")
 	}
 }
+
+func TestDeviceWhosePositionWentBackCopiesAgain(t *testing.T) {
+	t.Parallel()
+	a, b, _ := connected(t)
+	for range 3 {
+		a.remember("a note")
+		settleAll(a, b)
+	}
+	again := func() bool {
+		t.Helper()
+		var again bool
+		must[struct{}](t)(struct{}{}, b.exclusive(b.ctx, func() error {
+			_, l, err := b.open(b.ctx)
+			if err == nil {
+				again, err = b.checkHorizon(b.ctx, l)
+			}
+			return err
+		}))
+		return again
+	}
+	if again() {
+		t.Error("a device that has everything copies again")
+	}
+	b.exec(`UPDATE sync_cursor SET seq = 1`)
+	if !again() {
+		t.Error("the hub may have removed tombstones that it has lost")
+	}
+	settleAll(b, a)
+	same(t, a, b)
+}

@@ -30,6 +30,7 @@ type hubConfig struct {
 	Channel  string    `json:"channel"`
 	Private  bool      `json:"encrypted"`
 	Paused   bool      `json:"paused,omitempty"`
+	Project  *Project  `json:"project,omitempty"` // through which the hub can be reached over HTTPS
 
 	traffic *traffic // counts bytes; may be nil
 }

@@ -32,17 +32,27 @@ var template struct {
 
 func newHub(t testing.TB) (dsn string) {
 	t.Helper()
+	prepare(t)
+	return hubtest.Copy(t, template.dsn)
+}
+
+// prepare creates the template, and with it the roles, which all databases of the server share: two
+// transactions in different databases cannot create one at the same time.
+func prepare(t testing.TB) {
+	t.Helper()
 	template.once.Do(func() {
 		template.dsn = hubtest.Database(t)
 		c, err := adminConfig(template.dsn)
 		if err == nil {
 			_, err = migrateHub(t.Context(), c)
 		}
+		if err == nil { // the roles of a Supabase project
+			_, err = admin(t, hubtest.Database(t)).Exec(t.Context(), `create role authenticated nologin; create role authenticator login noinherit password 'x'; grant authenticated to authenticator`)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	})
-	return hubtest.Copy(t, template.dsn)
 }
 
 // device is one installation of Helix.

@@ -115,7 +115,7 @@ func (n *counts) add(r Round) {
 
 // heartbeat reports to the hub, at most once a minute, that this device is online, and its counts
 // since the last heartbeat.
-func (s *Service) heartbeat(ctx context.Context, c *pgx.Conn) error {
+func (s *Service) heartbeat(ctx context.Context, h link) error {
 	n := &s.counts
 	if time.Since(n.told) < heartbeatEvery {
 		return nil
@@ -125,11 +125,9 @@ func (s *Service) heartbeat(ctx context.Context, c *pgx.Conn) error {
 		state = "idle"
 	}
 	up, down := s.traffic.up.Load(), s.traffic.down.Load()
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	if _, err := c.Exec(ctx, `select sync.heartbeat($1, $2, $3::jsonb)`, s.o.Platform, state, jsonText(map[string]any{
+	if err := h.heartbeat(ctx, s.o.Platform, state, map[string]any{
 		"pushed": n.Pushed, "pulled": n.Pulled, "merged": n.Merged, "conflicts": n.Conflicts, "dead_letters": n.DeadLetters, "bytes_up": up - n.up, "bytes_down": down - n.down,
-	})); err != nil {
+	}); err != nil {
 		return err
 	}
 	*n = counts{up: up, down: down, changed: n.changed, told: time.Now()}

@@ -28,13 +28,14 @@ type remote struct {
 
 // pull stores the entries of the hub's feed after the cursor, page by page, until there are no
 // more. Each page is stored in one transaction together with the new cursor.
-func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
+func (s *Service) pull(ctx context.Context, h link, r *Round) error {
+	c := connection(h)
 	for {
 		after, err := s.cursor(ctx)
 		if err != nil {
 			return err
 		}
-		if after == 0 {
+		if after == 0 && c != nil { // the feed has all rows too, but is slower
 			if err := s.initialCopy(ctx, c, r); err != nil {
 				return err
 			}
@@ -42,7 +43,7 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 				return err
 			}
 		}
-		page, end, err := fetchPage(ctx, c, after)
+		page, end, err := h.page(ctx, after)
 		if err != nil {
 			return err
 		}
@@ -52,10 +53,10 @@ func (s *Service) pull(ctx context.Context, c *pgx.Conn, r *Round) error {
 			}
 		}
 		if len(page) == 0 {
-			if _, err := c.Exec(ctx, `select sync.ack($1)`, end); err != nil {
+			if err := h.ack(ctx, end); err != nil {
 				return err
 			}
-			if err := s.unpackageFormer(ctx); err != nil {
+			if err := s.unpackageFormer(ctx); err != nil || c == nil {
 				return err
 			}
 			return s.endCopy(ctx, c)
@@ -109,9 +110,14 @@ func readPage(rows pgx.Rows, after int64) (page []remote, end int64, err error) 
 // applyPage stores a page. A row that cannot be stored yet, for example because its parent has not
 // arrived, becomes a dead letter and is retried after each page.
 func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Round) error {
+	return s.applyWith(ctx, s.db.Write, page, end, r)
+}
+
+// applyWith is applyPage with one of the write methods of storage.
+func (s *Service) applyWith(ctx context.Context, write func(context.Context, func(*storage.Tx) error) error, page []remote, end int64, r *Round) error {
 	round := *r
 	var applied []rowKey
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := write(ctx, func(tx *storage.Tx) error {
 		*r, applied = round, nil
 		l, err := readLocal(tx)
 		if err != nil {

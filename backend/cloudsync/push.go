@@ -26,35 +26,36 @@ const (
 // packageChanges turns entries of change_log into versions in the outbox and returns how many it
 // made.
 func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { n, err = s.packageTx(tx); return err })
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { n, _, err = s.packageTx(tx); return err })
 	return n, err
 }
 
-func (s *Service) packageTx(tx *storage.Tx) (n int, err error) {
+// packageTx is packageChanges within tx. counts reports whether a version adds to a counter.
+func (s *Service) packageTx(tx *storage.Tx) (n int, counts bool, err error) {
 	l, err := readLocal(tx)
 	if err != nil || l.hub == nil {
-		return 0, err
+		return 0, false, err
 	}
 	if err := s.relayNote(tx); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	changes, order, err := readPending(tx, packagedEntries)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for _, k := range order {
-		done, err := s.packageRow(tx, &l, k, changes[k])
+		done, err := s.packageRow(tx, &l, k, changes[k], &counts)
 		if err != nil {
-			return 0, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
+			return 0, false, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
 		}
 		if done {
 			n++
 		}
 	}
-	return n, nil
+	return n, counts, nil
 }
 
-func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
+func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending, counts *bool) (bool, error) {
 	forget := func() error {
 		for _, seq := range p.seqs {
 			if _, err := tx.Exec(`DELETE FROM change_log WHERE seq = ?`, seq); err != nil {
@@ -101,6 +102,9 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bo
 		return false, err
 	}
 	v := t.pendingVersion(r, base, p, dot)
+	for no, c := range v.Meta.Counters {
+		*counts = *counts || base == nil && c[dot.Site()] != (Count{}) || base != nil && c[dot.Site()] != base.Meta.Counters[no][dot.Site()]
+	}
 	var hlc int64
 	for _, h := range p.stamps {
 		hlc = max(hlc, h)
@@ -185,13 +189,7 @@ type answer struct {
 	dot    int64
 }
 
-// send pushes rows in one transaction on the hub. before is the head of the feed before the push.
-func (s *Service) send(ctx context.Context, c *pgx.Conn, batch []sent) (before int64, answers []answer, err error) {
-	if len(batch) > callRows {
-		return s.stage(ctx, c, batch)
-	}
-	return s.callPush(ctx, c, batch, 0)
-}
+var errAnswer = errors.New("cloudsync: the hub answered for rows that were not sent")
 
 // readAnswers reads the result of sync.push for each row.
 func readAnswers(rows pgx.Rows, answers []answer) error {
@@ -199,7 +197,7 @@ func readAnswers(rows pgx.Rows, answers []answer) error {
 	var a answer
 	_, err := pgx.ForEachRow(rows, []any{&n, &a.result, &a.dot}, func() error {
 		if n < 1 || n > len(answers) {
-			return fmt.Errorf("the hub answered for row %d of %d", n, len(answers))
+			return errAnswer
 		}
 		answers[n-1] = a
 		return nil
@@ -231,13 +229,13 @@ func pushText(part []sent) (string, error) {
 
 // push sends the outbox until it is empty or the remaining rows need a pull first, which stale
 // reports. A row that the hub cannot store becomes a dead letter, so it does not block the others.
-func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, err error) {
+func (s *Service) push(ctx context.Context, h link, r *Round) (stale bool, err error) {
 	for {
 		batch, err := s.nextBatch(ctx)
 		if err != nil || len(batch) == 0 {
 			return stale, err
 		}
-		if err := s.pushBatch(ctx, c, batch, r, &stale); err != nil {
+		if err := s.pushBatch(ctx, h, batch, r, &stale); err != nil {
 			return stale, err
 		}
 		if stale {
@@ -246,8 +244,8 @@ func (s *Service) push(ctx context.Context, c *pgx.Conn, r *Round) (stale bool, 
 	}
 }
 
-func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *Round, stale *bool) error {
-	before, answers, err := s.send(ctx, c, batch)
+func (s *Service) pushBatch(ctx context.Context, h link, batch []sent, r *Round, stale *bool) error {
+	before, answers, err := h.send(ctx, batch)
 	switch {
 	case err == nil:
 		return s.acknowledge(ctx, batch, before, answers, r, stale)
@@ -258,10 +256,10 @@ func (s *Service) pushBatch(ctx context.Context, c *pgx.Conn, batch []sent, r *R
 		return s.deadLetter(ctx, batch[0], err)
 	}
 	half := len(batch) / 2
-	if err := s.pushBatch(ctx, c, batch[:half], r, stale); err != nil {
+	if err := s.pushBatch(ctx, h, batch[:half], r, stale); err != nil {
 		return err
 	}
-	return s.pushBatch(ctx, c, batch[half:], r, stale)
+	return s.pushBatch(ctx, h, batch[half:], r, stale)
 }
 
 // acknowledge stores the hub's answers to a batch. before is the head of the feed before the push.

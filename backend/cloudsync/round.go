@@ -3,11 +3,9 @@ package cloudsync
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -61,16 +59,16 @@ func (s *Service) Coordinate(ctx context.Context, p CoordinateParams) (Coordinat
 func (s *Service) exchange(ctx context.Context, action string) (r Round, err error) {
 	err = s.exclusive(ctx, func() (err error) {
 		defer func() { s.ended(ctx, err, r) }()
-		c, l, err := s.open(ctx)
+		h, l, err := s.reach(ctx)
 		if err != nil {
 			return err
 		}
-		if err = s.exchangeOn(ctx, c, l, action, &r); err == nil {
+		if err = s.exchangeOn(ctx, h, l, action, &r); err == nil {
 			s.counts.add(r)
-			err = s.heartbeat(ctx, c)
+			err = s.heartbeat(ctx, h)
 		}
 		if err != nil {
-			if c.IsClosed() {
+			if c := connection(h); c != nil && c.IsClosed() {
 				s.conn = nil
 			}
 			return hubError(l.hub.Host, err)
@@ -84,7 +82,7 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 // exchange continues.
 const maxTurns = 20
 
-func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action string, r *Round) error {
+func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string, r *Round) error {
 	again, err := s.checkHorizon(ctx, l)
 	if err != nil {
 		return err
@@ -94,7 +92,7 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 		return err
 	}
 	if action != "push" || former || again {
-		if err := s.pull(ctx, c, r); err != nil {
+		if err := s.pull(ctx, h, r); err != nil {
 			return err
 		}
 	}
@@ -104,47 +102,54 @@ func (s *Service) exchangeOn(ctx context.Context, c *pgx.Conn, l local, action s
 	if l.greeting.MinWrite > SchemaVersion {
 		return errTooOld
 	}
-	if err := s.pushFresh(ctx, c, r); err != nil {
-		return err
+	c := connection(h)
+	if c != nil {
+		if err := s.pushFresh(ctx, c, r); err != nil {
+			return err
+		}
 	}
 	for turns := 0; turns < maxTurns; {
 		n, err := s.packageChanges(ctx)
 		if err != nil {
 			return err
 		}
-		stale, err := s.push(ctx, c, r)
+		stale, err := s.push(ctx, h, r)
 		if err != nil {
 			return err
 		}
 		if stale {
 			turns++
-			if err := s.pull(ctx, c, r); err != nil {
+			if err := s.pull(ctx, h, r); err != nil {
 				return err
 			}
-			if err := s.fetchStale(ctx, c, r); err != nil {
+			if err := s.fetchStale(ctx, h, r); err != nil {
 				return err
 			}
 		} else if n == 0 {
-			done, more, err := s.sendBlobs(ctx, c, l)
-			if err != nil {
-				return err
+			done, more := false, false
+			if c != nil {
+				if done, more, err = s.sendBlobs(ctx, c, l); err != nil {
+					return err
+				}
 			}
 			if !done && !more {
 				break
 			}
-			if err := s.pull(ctx, c, r); err != nil { // a large blob must not hold up other devices' changes
+			if err := s.pull(ctx, h, r); err != nil { // a large blob must not hold up other devices' changes
 				return err
 			}
 		}
 	}
-	if err := s.keepBlobs(ctx, c, l, r); err != nil {
-		return err
-	}
-	if err := s.learnDevices(ctx, c); err != nil {
-		return err
-	}
-	if err := s.pruneHub(ctx, c); err != nil {
-		return err
+	if c != nil {
+		if err := s.keepBlobs(ctx, c, l, r); err != nil {
+			return err
+		}
+		if err := s.learnDevices(ctx, c); err != nil {
+			return err
+		}
+		if err := s.pruneHub(ctx, c); err != nil {
+			return err
+		}
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at`, tx.Now)
@@ -156,7 +161,7 @@ var errTooOld = fault.Deniedf("The hub takes no changes from this version of Hel
 
 // fetchStale fetches rows whose push was rejected as stale and that the feed did not return,
 // because this device had already read past their entries.
-func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
+func (s *Service) fetchStale(ctx context.Context, h link, r *Round) error {
 	var stale []rowKey
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		stale, err = storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_outbox WHERE attempts > 0 AND parked = 0`), func(row storage.Row) (k rowKey, err error) {
@@ -168,7 +173,10 @@ func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
 		return err
 	}
 	for _, k := range stale {
-		x, err := s.fetchRow(ctx, c, k)
+		if _, ok := s.table(k.table); !ok {
+			continue
+		}
+		x, err := h.row(ctx, k)
 		if err != nil {
 			return err
 		}
@@ -179,22 +187,6 @@ func (s *Service) fetchStale(ctx context.Context, c *pgx.Conn, r *Round) error {
 		}
 	}
 	return nil
-}
-
-// fetchRow reads one row from the hub; nil if it does not exist there.
-func (s *Service) fetchRow(ctx context.Context, c *pgx.Conn, k rowKey) (*remote, error) {
-	t, ok := s.table(k.table)
-	if !ok {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	x := remote{rowKey: k}
-	err := c.QueryRow(ctx, `select m.dot, m.hlc, to_jsonb(m) - 'user_id' from public.`+t.Table+` m where m.user_id = app.uid() and m.id = $1`, k.id).Scan(&x.dot, &x.hlc, &x.row)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	return &x, err
 }
 
 func jsonText(v any) string {

@@ -92,7 +92,17 @@ func (s *Service) exchangeLoop(ctx context.Context, wake <-chan struct{}) {
 			continue
 		}
 		failures = 0
+		if s.polls() {
+			wait = jitter(askEvery)
+		}
 	}
+}
+
+// polls reports whether this device exchanges changes over HTTPS.
+func (s *Service) polls() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == Polling
 }
 
 func (s *Service) failed() bool {
@@ -151,6 +161,7 @@ func (s *Service) listen(ctx context.Context, nudge func()) error {
 	if _, err := c.Exec(ctx, "listen "+pgx.Identifier{l.hub.Channel}.Sanitize()); err != nil {
 		return hubError(l.hub.Host, err)
 	}
+	s.reopened.Store(true)
 	s.listening()
 	nudge()
 	for s.active(ctx) {

@@ -46,7 +46,7 @@ type SetupResult struct {
 	Migrations int  `json:"migrations"`
 	Encrypted  bool `json:"encrypted"`
 	// RecoveryCode lets a device join when no other device is left. It is shown once, and only to
-	// the first device.
+	// the first device. It is empty if a firewall blocks the database; create one later.
 	RecoveryCode string `json:"recoveryCode,omitempty"`
 	// Checks is the number of self-test checks that the hub passed.
 	Checks int `json:"checks"`
@@ -60,6 +60,9 @@ func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error)
 		return r, err
 	}
 	code, err := s.ExportRecovery(ctx, struct{}{})
+	if p.Project != nil && unreachable(err) {
+		return r, nil // the database can't be reached from here, but the project can
+	}
 	r.RecoveryCode = code.Code
 	return r, err
 }
@@ -139,23 +142,28 @@ func (s *Service) setupSignedIn(ctx context.Context, p SetupParams, r *SetupResu
 		return err
 	}
 	name := deviceName(p.Name)
-	h, d, err := p.Project.enroll(ctx, p.Code, map[string]any{"name": name, "platform": s.o.Platform, "pubkey": []byte(s.db.Device().PublicKey), "version": s.o.Version})
+	x := newSession()
+	h, d, err := p.Project.enroll(ctx, p.Code, map[string]any{"name": name, "platform": s.o.Platform, "pubkey": []byte(s.db.Device().PublicKey), "version": s.o.Version}, &x)
 	if err != nil {
 		return err
 	}
 	h.Name = name
-	c, err := h.connect(ctx, d.Password)
-	if err != nil {
-		return hubError(h.Host, err)
+	if c, err := h.connect(ctx, d.Password); err == nil {
+		defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
+		if err := checkPooler(ctx, c); err != nil {
+			return hubError(h.Host, err)
+		}
+		if d.Password, err = changePassword(ctx, c, d.Role); err != nil {
+			return hubError(h.Host, err)
+		}
+	} else if err = hubError(h.Host, err); h.Project == nil || !unreachable(err) {
+		return err
 	}
-	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
-	if err := checkPooler(ctx, c); err != nil {
-		return hubError(h.Host, err)
+	if err := s.adoptFirst(ctx, h, d, p, r); err != nil || h.Project == nil {
+		return err
 	}
-	if d.Password, err = changePassword(ctx, c, d.Role); err != nil {
-		return hubError(h.Host, err)
-	}
-	return s.adoptFirst(ctx, h, d, p, r)
+	s.account = &x
+	return s.storeSession(ctx, x)
 }
 
 func (s *Service) notEnrolled(ctx context.Context) error {

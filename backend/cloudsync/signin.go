@@ -76,15 +76,37 @@ func secretKey(key string) bool {
 
 // call sends a request to the project. token is the person's; "" before they have signed in.
 func (p Project) call(ctx context.Context, path, token string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, signInTime)
 	defer cancel()
+	status, text, err := p.post(ctx, path, token, in, signInSize)
+	switch {
+	case err != nil:
+		return err
+	case status/100 != 2:
+		return p.refusal(status, text)
+	case len(bytes.TrimSpace(text)) == 0:
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fault.Unavailablef("%s sent an answer that Helix can't read.", p.host()).WithCause(err)
+	}
+	return nil
+}
+
+func (p Project) host() string {
+	u, _ := url.Parse(p.URL) // it was checked
+	return u.Host
+}
+
+// post sends a request to the project and returns at most limit bytes of its answer.
+func (p Project) post(ctx context.Context, path, token string, in any, limit int64) (status int, text []byte, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, nil, err
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("apikey", p.PublishableKey)
@@ -95,22 +117,15 @@ func (p Project) call(ctx context.Context, path, token string, in, out any) erro
 	defer client.CloseIdleConnections()
 	a, err := client.Do(r)
 	if err != nil {
-		return hubError(r.URL.Host, err)
+		return 0, nil, hubError(p.host(), err)
 	}
 	defer a.Body.Close() //nolint:errcheck // read to the end
-	text, err := io.ReadAll(io.LimitReader(a.Body, signInSize))
-	if err != nil {
-		return hubError(r.URL.Host, err)
-	}
-	if a.StatusCode/100 == 2 {
-		if len(bytes.TrimSpace(text)) == 0 {
-			return nil
-		}
-		if err := json.Unmarshal(text, out); err != nil {
-			return fault.Unavailablef("%s sent an answer that Helix can't read.", r.URL.Host).WithCause(err)
-		}
-		return nil
-	}
+	text, err = io.ReadAll(io.LimitReader(a.Body, limit))
+	return a.StatusCode, text, hubError(p.host(), err)
+}
+
+// refusal converts an answer that reports an error.
+func (p Project) refusal(status int, text []byte) error {
 	var e struct{ Code any }
 	_ = json.Unmarshal(text, &e) // the status says enough
 	switch {
@@ -118,30 +133,31 @@ func (p Project) call(ctx context.Context, path, token string, in, out any) erro
 		return fault.Unavailablef("This project has no Helix schema. Its owner must run `helix sync setup`.")
 	case e.Code == "HX004":
 		return fault.Conflictf("This account already has a device. Add this one with a link from another device, or with the recovery code.")
-	case a.StatusCode == http.StatusTooManyRequests:
-		return fault.Limitf("%s refused the request: too many in a short time. Wait a minute, then try again.", r.URL.Host)
-	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden || a.StatusCode == http.StatusBadRequest || a.StatusCode == http.StatusUnprocessableEntity:
-		return fault.Deniedf("%s refused the sign-in: the code or the publishable key is wrong, or the code has expired.", r.URL.Host)
+	case status == http.StatusTooManyRequests:
+		return fault.Limitf("%s refused the request: too many in a short time. Wait a minute, then try again.", p.host())
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
+		return fault.Deniedf("%s refused the sign-in: the code or the publishable key is wrong, or the code has expired.", p.host())
 	}
-	return fault.Unavailablef("%s answered with status %d.", r.URL.Host, a.StatusCode)
+	return fault.Unavailablef("%s answered with status %d.", p.host(), status)
 }
 
-// enroll signs in with a code from an e-mail and registers this device.
-func (p Project) enroll(ctx context.Context, code string, device map[string]any) (h hubConfig, d registration, err error) {
-	var session struct {
-		Token string `json:"access_token"`
-	}
-	if err := p.call(ctx, "/auth/v1/verify", "", map[string]any{"type": "email", "email": p.Email, "token": strings.TrimSpace(code)}, &session); err != nil {
+// enroll signs in with a code from an e-mail and registers this device. It keeps the sign-in in x.
+func (p Project) enroll(ctx context.Context, code string, device map[string]any, x *session) (h hubConfig, d registration, err error) {
+	var a signedIn
+	if err := p.call(ctx, "/auth/v1/verify", "", map[string]any{"type": "email", "email": p.Email, "token": strings.TrimSpace(code)}, &a); err != nil {
 		return h, d, err
 	}
+	x.use(a)
+	device["digest"] = x.digest()
 	var hub struct {
 		registration
 		Host  string    `json:"host"`
 		Port  int       `json:"port"`
 		DB    string    `json:"dbname"`
 		HubID uuid.UUID `json:"hubId"`
+		HTTPS bool      `json:"https"`
 	}
-	if err := p.call(ctx, "/rest/v1/rpc/helix_enrol", session.Token, map[string]any{"p": device}, &hub); err != nil {
+	if err := p.call(ctx, "/rest/v1/rpc/helix_enrol", a.Token, map[string]any{"p": device}, &hub); err != nil {
 		return h, d, err
 	}
 	if hub.Host == "" {
@@ -149,5 +165,9 @@ func (p Project) enroll(ctx context.Context, code string, device map[string]any)
 	}
 	d = hub.registration
 	d.HubID = hub.HubID
-	return hubConfig{Host: hub.Host, Port: hub.Port, Database: hub.DB, Role: d.Role, Device: d.DeviceID, Channel: d.Channel}, d, nil
+	h = hubConfig{Host: hub.Host, Port: hub.Port, Database: hub.DB, Role: d.Role, Device: d.DeviceID, Channel: d.Channel}
+	if hub.HTTPS && a.Refresh != "" {
+		h.Project = &p
+	}
+	return h, d, nil
 }

@@ -25,21 +25,13 @@ type project struct {
 	dsn    string // of authenticator
 	claims map[string]any
 	sent   atomic.Int64 // e-mails
+	token  atomic.Int64 // number of the last token
 }
 
 func newProject(t *testing.T) (p *project, dsn string) {
 	t.Helper()
+	prepare(t)
 	dsn = hubtest.Database(t)
-	if _, err := admin(t, dsn).Exec(t.Context(), `do $$ begin
-			perform pg_advisory_xact_lock(4861313);
-			if not exists (select 1 from pg_roles where rolname = 'authenticator') then
-				create role authenticated nologin;
-				create role authenticator login noinherit password 'x';
-				grant authenticated to authenticator;
-			end if;
-		end $$`); err != nil {
-		t.Fatal(err)
-	}
 	p = &project{dsn: strings.Replace(dsn, "postgres@", "authenticator:x@", 1), claims: map[string]any{"sub": uuid.NewString(), "role": "authenticated"}}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := func(status int, v any) {
@@ -48,6 +40,7 @@ func newProject(t *testing.T) (p *project, dsn string) {
 		}
 		var in struct {
 			Email, Token, Type string
+			Refresh            string `json:"refresh_token"`
 			P                  json.RawMessage
 		}
 		if json.NewDecoder(r.Body).Decode(&in) != nil || r.Header.Get("apikey") != publishable {
@@ -63,13 +56,20 @@ func newProject(t *testing.T) (p *project, dsn string) {
 				answer(403, map[string]any{"error_code": "otp_expired"})
 				return
 			}
-			answer(200, map[string]any{"access_token": "token"})
-		case "/rest/v1/rpc/helix_enrol":
-			if r.Header.Get("Authorization") != "Bearer token" {
+			answer(200, p.signIn())
+		case "/auth/v1/token":
+			if r.URL.RawQuery != "grant_type=refresh_token" || in.Refresh != fmt.Sprint("refresh ", p.token.Load()) {
+				answer(400, map[string]any{"error_code": "refresh_token_not_found"})
+				return
+			}
+			answer(200, p.signIn())
+		default:
+			name, ok := strings.CutPrefix(r.URL.Path, "/rest/v1/rpc/")
+			if !ok || r.Header.Get("Authorization") != fmt.Sprint("Bearer token ", p.token.Load()) {
 				answer(401, map[string]any{"code": "PGRST301"})
 				return
 			}
-			out, err := p.rpc(r, string(in.P))
+			out, err := p.rpc(r, name, string(in.P))
 			var pg *pgconn.PgError
 			switch {
 			case errors.As(err, &pg) && pg.Code == "42883":
@@ -81,8 +81,6 @@ func newProject(t *testing.T) (p *project, dsn string) {
 			default:
 				answer(200, json.RawMessage(out))
 			}
-		default:
-			http.NotFound(w, r)
 		}
 	}))
 	t.Cleanup(p.Close)
@@ -91,7 +89,13 @@ func newProject(t *testing.T) (p *project, dsn string) {
 
 const publishable = "sb_publishable_test"
 
-func (p *project) rpc(r *http.Request, arg string) (out string, err error) {
+// signIn returns new tokens and ends the former.
+func (p *project) signIn() map[string]any {
+	n := p.token.Add(1)
+	return map[string]any{"access_token": fmt.Sprint("token ", n), "refresh_token": fmt.Sprint("refresh ", n), "expires_in": 3600}
+}
+
+func (p *project) rpc(r *http.Request, name, arg string) (out string, err error) {
 	c, err := pgx.Connect(r.Context(), p.dsn)
 	if err != nil {
 		return "", err
@@ -101,7 +105,7 @@ func (p *project) rpc(r *http.Request, arg string) (out string, err error) {
 		if _, err := tx.Exec(r.Context(), `select set_config('request.jwt.claims', $1, true), set_config('role', 'authenticated', true)`, jsonText(p.claims)); err != nil {
 			return err
 		}
-		return tx.QueryRow(r.Context(), `select public.helix_enrol($1::jsonb)`, arg).Scan(&out)
+		return tx.QueryRow(r.Context(), `select coalesce(public.`+pgx.Identifier{name}.Sanitize()+`($1::jsonb), 'null')`, arg).Scan(&out)
 	})
 	return out, err
 }

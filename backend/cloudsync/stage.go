@@ -104,7 +104,11 @@ func merged(results pgx.BatchResults, tables []string, places map[rowKey]int) (b
 // besides stageHead, which are those that the hub has.
 func (s *Service) stageTables(ctx context.Context, c *pgx.Conn, tables []string) (map[string][]string, error) {
 	if s.staged.conn != c {
-		s.staged.conn, s.staged.columns = c, map[string][]string{}
+		x := staged{conn: c, columns: map[string][]string{}}
+		if err := c.QueryRow(ctx, `select to_regprocedure('sync.insert_new(text)') is not null`).Scan(&x.insertsNew); err != nil {
+			return nil, err
+		}
+		s.staged = x
 	}
 	for _, name := range tables {
 		if s.staged.columns[name] != nil {
@@ -131,8 +135,9 @@ func (s *Service) stageTables(ctx context.Context, c *pgx.Conn, tables []string)
 
 // staged describes the staging tables that exist on a connection.
 type staged struct {
-	conn    *pgx.Conn
-	columns map[string][]string
+	conn       *pgx.Conn
+	columns    map[string][]string
+	insertsNew bool // the hub has sync.insert_new
 }
 
 // stageText encodes rows in the text format of COPY.

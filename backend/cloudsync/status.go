@@ -22,6 +22,7 @@ const (
 	Connecting State = "connecting"
 	Initial    State = "initial" // the first copy is running
 	Live       State = "live"
+	Polling    State = "polling" // as live, over HTTPS, because a firewall blocks the database
 	Offline    State = "offline" // the hub cannot be reached
 	Paused     State = "paused"
 	Failed     State = "error"
@@ -132,7 +133,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 			(SELECT count(*) FROM sync_dead_letter), (SELECT count(*) FROM sync_conflicts WHERE user_id = ? AND status = 'open' AND deleted_at IS NULL),
 			(SELECT count(*) FROM sync_devices WHERE removed = 0)`, l.user).Scan(&r.QueueLength, &r.FailedCount, &r.Conflicts, &r.Devices)
 	})
-	r.IsOnline = r.State == Live || r.State == Initial
+	r.IsOnline = r.State == Live || r.State == Polling || r.State == Initial
 	r.IsSyncing = r.State == Initial || r.State == Connecting
 	return r, err
 }
@@ -165,7 +166,7 @@ const tellEvery = time.Second
 // be sent.
 func (s *Service) wrote() {
 	s.mu.Lock()
-	due := s.state != Live && time.Since(s.noted) > tellEvery
+	due := s.state != Live && s.state != Polling && time.Since(s.noted) > tellEvery
 	if due {
 		s.noted = time.Now()
 	}
@@ -189,9 +190,12 @@ func (s *Service) ended(ctx context.Context, err error, r Round) {
 	if r.DeadLetters > 0 {
 		bus.Publish(s.db.Bus(), s.db.LocalUser().ID, DeadLettersChanged{})
 	}
-	if err == nil {
+	switch {
+	case err == nil && s.conn == nil:
+		s.setState(Polling, nil)
+	case err == nil:
 		s.setState(Live, nil)
-	} else {
+	default:
 		s.noteError(err)
 	}
 	if moved {

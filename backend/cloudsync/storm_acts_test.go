@@ -355,7 +355,7 @@ func (x *replica) sendBroken() {
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		_, _, err = x.send(x.ctx, c, batch)
+		_, _, err = direct{x.Service, c}.send(x.ctx, batch)
 		return err
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"helix/backend/container/containertest"
+	"helix/backend/container/guest"
 	"helix/backend/fault"
 	"helix/backend/testkit"
 )
@@ -201,4 +202,44 @@ func TestRunsFromThePoolBehaveLikeOthers(t *testing.T) {
 			t.Errorf("%d are prepared, %v", e.Status().Pool, err)
 		}
 	})
+}
+
+// The caller of a run does not wait for an engine that is dead.
+func TestARunEndsWithItsEngine(t *testing.T) {
+	for _, kind := range containertest.Kinds {
+		for _, transport := range []string{guest.SocketArg, guest.AttachArg} {
+			t.Run(kind+" "+transport, func(t *testing.T) {
+				s, err := containertest.Start(kind)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(s.Stop)
+				e := openOn(t, s, t.TempDir())
+				e.o.Transport = transport
+				image, err := e.ImportImage(t.Context(), busybox(t), "busybox")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				spec := sh(image, "sleep 3600")
+				spec.Phase = func(p string) {
+					if p == PhaseRunning {
+						s.Kill()
+						cancel()
+					}
+				}
+				r, err := e.Execute(ctx, spec) // it must return
+				if err != nil || r.Outcome != Cancelled {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if n := len(e.Status().Running); n != 0 {
+					t.Errorf("%d runs are left over", n)
+				}
+				if _, err := e.Execute(t.Context(), sh(image, "true")); !fault.Is(err, fault.Unavailable) {
+					t.Errorf("without an engine: %v", err)
+				}
+			})
+		}
+	}
 }

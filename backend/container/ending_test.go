@@ -43,6 +43,41 @@ func TestPanicInAnyPhaseLeavesNoContainer(t *testing.T) {
 	}
 }
 
+func TestCancelWhileNeitherTheEngineNorTheInitProcessAnswers(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.forever = true
+	e := f.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := spec()
+	s.Phase = func(p string) {
+		if p == PhaseRunning {
+			f.mu.Lock()
+			f.dead, f.deaf = true, true
+			f.mu.Unlock()
+			cancel()
+		}
+	}
+	if r, err := e.Execute(ctx, s); err != nil || r.Outcome != Cancelled {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if n := len(e.Status().Running); n != 0 {
+		t.Errorf("%d runs are left over", n)
+	}
+	if _, err := e.Execute(t.Context(), spec()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without an engine: %v", err)
+	}
+}
+
+func TestEngineIsAskedAboutTheMemoryOfAnInitProcessThatWasKilled(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	f.killed = true
+	if r, err := f.open(t).Execute(t.Context(), spec()); err != nil || r.Outcome != OOM {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestEveryMethodSaysThatThereIsNoEngine(t *testing.T) {
 	t.Parallel()
 	e := Open(Options{Host: "unix:///nonexistent/engine.sock"})

@@ -45,6 +45,7 @@ const (
 const (
 	apiTime    = 60 * time.Second // for one request to the engine that is not the run itself
 	removeTime = 60 * time.Second
+	endTime    = 10 * time.Second // for the engine to notice that a container has ended
 )
 
 // Phases is how long the parts of a run took.
@@ -429,6 +430,10 @@ func (r *run) lost(ctx context.Context, err error) error {
 	}
 	limited, cancel := context.WithTimeout(context.Background(), apiTime)
 	defer cancel()
+	// Podman learns some time after it that a container has ended, and only then whether memory was the reason.
+	waiting, ended := context.WithTimeout(limited, endTime)
+	defer ended()
+	r.b.c.call(waiting, "POST", "/containers/"+r.b.id+"/wait", nil, nil, nil) //nolint:errcheck // the state is read in any case
 	var x inspection
 	if ierr := r.b.c.call(limited, "GET", "/containers/"+r.b.id+"/json", nil, nil, &x); ierr != nil {
 		return fault.Unavailablef("The container engine was lost. Start it again.").WithDetails(Refusal{EngineNotFound, "Start it again."}).WithCause(errors.Join(err, ierr))

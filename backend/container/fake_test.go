@@ -57,12 +57,15 @@ type fake struct {
 	quotas     bool                // the file system limits volumes
 	volumes    []map[string]any    // that were created
 	oom        bool
+	killed     bool // memory runs out for the init process, which the engine knows only after a wait
 	exit       int
 	ended      map[string]chan struct{} // containers by id, closed when their programs have ended
 	gone       []string                 // containers that cannot be started
 	calls      []string
 	started    []guest.Start
 	attached   io.ReadWriteCloser
+	dead       bool // it answers nothing any more
+	deaf       bool // the init processes don't end programs
 }
 
 func startFake(t *testing.T) *fake {
@@ -92,6 +95,9 @@ func (f *fake) open(t *testing.T) *Engine {
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.dead {
+		panic(http.ErrAbortHandler)
+	}
 	path := r.URL.Path
 	if strings.HasPrefix(path, "/v") && path != "/version" {
 		path = path[strings.Index(path[1:], "/")+1:]
@@ -198,6 +204,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 		}
 		f.mu.Lock()
+		f.oom = f.oom || f.killed && r.Context().Err() == nil
 		answer(map[string]int{"StatusCode": f.exit})
 	default:
 		refuse(404, "page not found")
@@ -261,7 +268,12 @@ func (f *fake) init(b createBody, attached io.ReadWriteCloser, ended chan struct
 			problems, _ := c.Open(guest.Stderr(m.ID))
 			go f.program(c, m.ID, in, out, problems, ended)
 		case guest.TypeKill:
-			end(ended)
+			f.mu.Lock()
+			deaf := f.deaf
+			f.mu.Unlock()
+			if !deaf {
+				end(ended)
+			}
 		}
 		return nil
 	})
@@ -298,15 +310,20 @@ func end(ended chan struct{}) {
 }
 
 // program is a program of a container.
-func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream, ended <-chan struct{}) {
+func (f *fake) program(c *guest.Conn, id uint32, in, out, problems *guest.Stream, ended chan struct{}) {
 	input, _ := io.ReadAll(in)
 	f.mu.Lock()
-	text, forever, exit := f.stdout, f.forever, &guest.Exit{Code: f.exit, OOM: f.oom}
+	text, forever, killed, exit := f.stdout, f.forever, f.killed, &guest.Exit{Code: f.exit, OOM: f.oom}
 	f.mu.Unlock()
 	if text == "" {
 		text = string(input)
 	}
 	out.Write([]byte(text)) //nolint:errcheck // the client may be gone
+	if killed {
+		end(ended)
+		c.Close()
+		return
+	}
 	if forever {
 		<-ended
 		exit = &guest.Exit{Code: 137, Ended: guest.EndedByKill}

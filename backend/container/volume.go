@@ -23,6 +23,9 @@ type Volume struct {
 	Quota int64 // bytes
 }
 
+// choreTime is how long copying a volume may take.
+const choreTime = 10 * time.Minute
+
 // volumeWait is how long a run waits for another one that uses its volume.
 const volumeWait = 30 * time.Second
 
@@ -40,24 +43,9 @@ func (b *box) useVolume(ctx context.Context, v *Volume) (leave func(used int64),
 	if !volumePattern.MatchString(v.Name) || v.Quota < 1<<20 {
 		return nil, fault.Invalidf("The volume has no usable name or quota.")
 	}
-	e := b.e
-	e.mu.Lock()
-	s := e.volumes[v.Name]
-	if s == nil {
-		s = &volumeState{free: make(chan struct{}, 1)}
-		s.free <- struct{}{}
-		e.volumes[v.Name] = s
-	}
-	e.mu.Unlock()
-	limited, cancel := context.WithTimeout(ctx, volumeWait)
-	defer cancel()
-	select {
-	case <-s.free:
-	case <-limited.Done():
-		if ctx.Err() != nil {
-			return nil, fault.New(fault.Canceled, "The run was canceled before it started.")
-		}
-		return nil, fault.Limitf("Another run uses the stored data of this tool. Wait for it to end.")
+	s, err := b.e.lockVolume(ctx, v.Name)
+	if err != nil {
+		return nil, err
 	}
 	leave = func(used int64) {
 		s.used = 0
@@ -82,46 +70,133 @@ func (b *box) useVolume(ctx context.Context, v *Volume) (leave func(used int64),
 	return leave, nil
 }
 
-// prepareVolume creates a volume, and gives it to the user of containers: a new one belongs to root. That takes a
-// run of the init process as root with nothing but the capabilities to change owners.
+// lockVolume waits until no run uses a volume. Sending to free ends the use.
+func (e *Engine) lockVolume(ctx context.Context, name string) (*volumeState, error) {
+	e.mu.Lock()
+	s := e.volumes[name]
+	if s == nil {
+		s = &volumeState{free: make(chan struct{}, 1)}
+		s.free <- struct{}{}
+		e.volumes[name] = s
+	}
+	e.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, volumeWait)
+	defer cancel()
+	select {
+	case <-s.free:
+		return s, nil
+	case <-limited.Done():
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Canceled, "The run was canceled before it started.")
+		}
+		return nil, fault.Limitf("Another run uses the stored data of this tool. Wait for it to end.")
+	}
+}
+
+// prepareVolume creates a volume, and gives it to the user of containers: a new one belongs to root.
 func (b *box) prepareVolume(ctx context.Context, name string, quota int64) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTime)
 	defer cancel()
-	info := b.e.engineInfo()
+	return b.e.makeVolume(ctx, b.c, b.body.Image, name, quota)
+}
+
+func (e *Engine) makeVolume(ctx context.Context, c *client, image, name string, quota int64) error {
+	info := e.engineInfo()
 	if !info.hardQuota {
 		quota = 0 // the init process measures
 	}
-	if err := b.c.createVolume(ctx, name, b.e.owner, info.Kind, quota); err != nil {
+	if err := c.createVolume(ctx, name, e.owner, info.Kind, quota); err != nil {
 		return err
 	}
-	file, err := b.e.initFile()
-	if err != nil {
-		return err
+	status, err := e.chore(ctx, c, image, guest.OwnArg, 0, []string{"CHOWN", "FOWNER"}, volume(name, guest.DataPath))
+	if err == nil && status != 0 {
+		err = fault.Unavailablef("The stored data of the tool can't be prepared (status %d).", status)
 	}
-	limits, err := Limits{}.WithDefaults()
+	return err
+}
+
+// chore runs the init process alone, as root with nothing but some capabilities, and returns its status. Files that it
+// writes have at most the given size; 0: the default.
+func (e *Engine) chore(ctx context.Context, c *client, image, arg string, fileSize int64, capabilities []string, mounts ...mount) (status int, err error) {
+	file, err := e.initFile()
 	if err != nil {
-		return err
+		return 0, err
+	}
+	limits, err := Limits{Wall: choreTime}.WithDefaults()
+	if err != nil {
+		return 0, err
+	}
+	if fileSize > 0 {
+		limits.StorageBytes = fileSize
 	}
 	run := uuid.New()
-	owner := &box{e: b.e, c: b.c, run: run, body: b.e.body(b.body.Image, limits, run, "", time.Now().Add(apiTime))}
-	b.e.hold(run)
-	owner.id = containerName(owner.run.String())
-	defer owner.remove()
-	owner.body.User, owner.body.HostConfig.CapAdd, owner.body.HostConfig.Runtime = "0:0", []string{"CHOWN", "FOWNER"}, b.e.runtimeInUse()
-	owner.body.Entrypoint, owner.body.Cmd = []string{guest.InitPath}, []string{guest.OwnArg}
-	owner.body.HostConfig.Mounts = []mount{bind(file, guest.InitPath, true), volume(name, guest.DataPath)}
-	if err := b.c.call(ctx, "POST", "/containers/create", url.Values{"name": {owner.id}}, &owner.body, nil); err != nil {
-		return err
+	b := &box{e: e, c: c, run: run, body: e.body(image, limits, run, "", time.Now().Add(choreTime))}
+	e.hold(run)
+	b.id = containerName(b.run.String())
+	defer b.remove()
+	b.body.User, b.body.HostConfig.CapAdd, b.body.HostConfig.Runtime = "0:0", capabilities, e.runtimeInUse()
+	b.body.Entrypoint, b.body.Cmd = []string{guest.InitPath}, []string{arg}
+	b.body.HostConfig.Mounts = append([]mount{bind(file, guest.InitPath, true)}, mounts...)
+	if err := c.call(ctx, "POST", "/containers/create", url.Values{"name": {b.id}}, &b.body, nil); err != nil {
+		return 0, err
 	}
 	var end struct{ StatusCode int }
-	if err := b.c.call(ctx, "POST", "/containers/"+owner.id+"/start", nil, nil, nil); err != nil {
+	if err := c.call(ctx, "POST", "/containers/"+b.id+"/start", nil, nil, nil); err != nil {
+		return 0, err
+	}
+	err = c.call(ctx, "POST", "/containers/"+b.id+"/wait", nil, nil, &end)
+	return end.StatusCode, err
+}
+
+// SnapshotVolume copies the files of a volume to another one, which loses what it had. It waits for the run that uses
+// the volume. image is any image on this computer.
+func (e *Engine) SnapshotVolume(ctx context.Context, image string, v Volume, snapshot string) error {
+	return e.copyVolume(ctx, image, v.Name, Volume{snapshot, v.Quota})
+}
+
+// RestoreVolume replaces the files of a volume by those of a snapshot, which stays.
+func (e *Engine) RestoreVolume(ctx context.Context, image, snapshot string, v Volume) error {
+	return e.copyVolume(ctx, image, snapshot, v)
+}
+
+func (e *Engine) copyVolume(ctx context.Context, image, from string, to Volume) error {
+	if !volumePattern.MatchString(from) || !volumePattern.MatchString(to.Name) || from == to.Name || to.Quota < 1<<20 {
+		return fault.Invalidf("The volume has no usable name or quota.")
+	}
+	c, _, err := e.connected(ctx)
+	if err != nil {
 		return err
 	}
-	if err := b.c.call(ctx, "POST", "/containers/"+owner.id+"/wait", nil, nil, &end); err != nil {
-		return err
+	for _, name := range slices.Sorted(slices.Values([]string{from, to.Name})) { // in one order, so that two copies don't wait for each other
+		s, err := e.lockVolume(ctx, name)
+		if err != nil {
+			return err
+		}
+		defer func() { s.free <- struct{}{} }()
+		if name == to.Name {
+			defer func() { s.used = 0 }() // the next run measures
+		}
 	}
-	if end.StatusCode != 0 {
-		return fault.Unavailablef("The stored data of the tool can't be prepared (status %d).", end.StatusCode)
+	ctx, cancel := context.WithTimeout(ctx, choreTime)
+	defer cancel()
+	if err := c.call(ctx, "GET", "/volumes/"+from, nil, nil, nil); err != nil {
+		var api *apiError
+		if errors.As(err, &api) && api.status == 404 {
+			return fault.NotFoundf("There is no stored data to copy.")
+		}
+		return e.lost(c, err)
+	}
+	if err := e.makeVolume(ctx, c, image, to.Name, to.Quota); err != nil {
+		return e.lost(c, refusedByEngine(err))
+	}
+	source := volume(from, guest.SourcePath)
+	source.ReadOnly = true
+	status, err := e.chore(ctx, c, image, guest.CopyArg, to.Quota, []string{"CHOWN", "FOWNER", "DAC_OVERRIDE"}, source, volume(to.Name, guest.DataPath))
+	if err != nil {
+		return e.lost(c, refusedByEngine(err))
+	}
+	if status != 0 {
+		return fault.Unavailablef("The stored data can't be copied (status %d).", status)
 	}
 	return nil
 }

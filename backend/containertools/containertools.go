@@ -45,6 +45,8 @@ type Engine interface {
 	Reap(ctx context.Context) ([]string, error)
 	Volumes(ctx context.Context) ([]container.VolumeInfo, error)
 	RemoveVolume(ctx context.Context, name string) error
+	SnapshotVolume(ctx context.Context, image string, v container.Volume, snapshot string) error
+	RestoreVolume(ctx context.Context, image, snapshot string, v container.Volume) error
 }
 
 // Options configure New.
@@ -103,7 +105,7 @@ func New(db *storage.DB, engine Engine, o Options) *Service {
 		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
 	return &Service{
-		db: db, engine: engine, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.Record, Logger: o.Logger},
+		db: db, engine: engine, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.RecordWith, Logger: o.Logger},
 		began: time.Now(), running: map[uuid.UUID]*inProgress{},
 	}
 }

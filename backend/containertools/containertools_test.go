@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 type fakeEngine struct {
 	Engine // the methods that no test uses
 
+	broken error    // of copies
+	copies []string // of volumes
+
 	mu    sync.Mutex
 	image container.Image
 	runs  []container.Spec

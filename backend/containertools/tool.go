@@ -157,7 +157,7 @@ func (s *Service) define(ctx context.Context, p *AddParams) (d Definition, err e
 	if p.Limits, err = p.Limits.WithDefaults(); err != nil {
 		return d, err
 	}
-	if p.StateBytes != 0 && (p.StateBytes < 1<<20 || p.StateBytes > 16<<30) {
+	if p.StateBytes != 0 && (p.StateBytes < 1<<20 || p.StateBytes > maxState) {
 		return d, fault.InvalidField("stateBytes", fault.CodeRange, "The quota of stored data must be from 1 MiB to 16 GiB.")
 	}
 	if len(p.Input) == 0 || string(p.Input) == "null" {
@@ -371,11 +371,15 @@ type ApproveParams struct {
 	DefinitionHash string    `json:"definitionHash"` // the one that was shown
 }
 
-// Approve allows a tool to run. A definition that changed since it was shown is a Conflict.
+// Approve allows a tool to run. A definition that changed since it was shown is a Conflict. If another definition of
+// the tool was approved before, a copy of what it has stored is kept for 7 days; see RestoreState.
 func (s *Service) Approve(ctx context.Context, p ApproveParams) (*Tool, error) {
 	id, _ := identity.From(ctx)
 	if !id.MayApprove() {
 		return nil, fault.Deniedf("Only a person can approve a tool.")
+	}
+	if err := s.snapshot(ctx, p); err != nil {
+		return nil, err
 	}
 	var t *Tool
 	err := s.db.Write(ctx, func(tx *storage.Tx) (err error) {
@@ -473,8 +477,10 @@ func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, e
 	stored := false
 	defer func() {
 		if err == nil && stored {
-			if rerr := s.engine.RemoveVolume(ctx, volumeName(p.ToolID)); rerr != nil {
-				s.log.Warn("remove the stored data of a revoked tool", "tool", p.ToolID, "err", rerr)
+			for _, name := range []string{volumeName(p.ToolID), snapshotName(p.ToolID)} {
+				if rerr := s.engine.RemoveVolume(ctx, name); rerr != nil {
+					s.log.Warn("remove the stored data of a revoked tool", "tool", p.ToolID, "err", rerr)
+				}
 			}
 		}
 	}()
@@ -505,7 +511,10 @@ func (s *Service) Revoke(ctx context.Context, p ToolParams) (out RevokeResult, e
 	return out, err
 }
 
-const volumePrefix = "helix-tool-"
+const (
+	volumePrefix = "helix-tool-"
+	maxState     = 16 << 30
+)
 
 func volumeName(tool uuid.UUID) string { return volumePrefix + tool.String() }
 

@@ -35,7 +35,7 @@ type VolumesResult struct {
 }
 
 // Volumes lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours
-// after they were first seen.
+// after they were first seen, and copies that RestoreState brings back 7 days after that.
 func (s *Service) Volumes(ctx context.Context, _ struct{}) (VolumesResult, error) {
 	list, err := s.engine.Volumes(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) Volumes(ctx context.Context, _ struct{}) (VolumesResult, error
 	for _, v := range list {
 		x := Volume{Name: v.Name, UsedBytes: v.UsedBytes, CreatedAt: v.CreatedAt}
 		if since, orphan := seen[v.Name]; orphan {
-			x.RemoveAt = since.Add(orphanLife)
+			x.RemoveAt = since.Add(lifeOf(v.Name))
 			out.Volumes = append(out.Volumes, x)
 			continue
 		}
@@ -63,6 +63,14 @@ func (s *Service) Volumes(ctx context.Context, _ struct{}) (VolumesResult, error
 		}
 	}
 	return out, nil
+}
+
+// lifeOf returns how long a volume that belongs to no tool is kept.
+func lifeOf(volume string) time.Duration {
+	if strings.HasPrefix(volume, snapshotPrefix) {
+		return snapshotLife
+	}
+	return orphanLife
 }
 
 // markOrphans records which volumes belong to no tool of any user, and returns since when.
@@ -153,7 +161,7 @@ func (s *Service) RemoveVolume(ctx context.Context, p VolumeParams) (RemovedResu
 	return RemovedResult{[]string{p.Name}}, s.record(ctx, "container.volume_removed", p.Name, nil)
 }
 
-// Sweep removes the volumes that have belonged to no tool for 24 hours.
+// Sweep removes the volumes that have belonged to no tool for 24 hours, and copies after 7 days.
 func (s *Service) Sweep(ctx context.Context) error {
 	list, err := s.engine.Volumes(ctx)
 	if err != nil {
@@ -164,7 +172,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		return err
 	}
 	for name, since := range seen {
-		if time.Since(since) < orphanLife {
+		if time.Since(since) < lifeOf(name) {
 			continue
 		}
 		if err := s.engine.RemoveVolume(ctx, name); err != nil && !fault.Is(err, fault.Conflict) {

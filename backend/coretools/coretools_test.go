@@ -63,7 +63,7 @@ func setup(t *testing.T, change ...func(*Options)) *env {
 		Audit: log, Home: e.home, Own: []string{e.data}, StateDir: func(s permission.Subject) string { return VaultFolder(dir, s) },
 	})
 	o := Options{
-		DB: e.db, Gate: callable.Gate{Permission: e.perm, Record: log.Record}, Dir: dir, Own: []string{e.data},
+		DB: e.db, Gate: callable.Gate{Permission: e.perm, Record: log.RecordWith}, Dir: dir, Own: []string{e.data},
 		Now: func() time.Time {
 			if e.now.IsZero() {
 				return time.Now()

@@ -52,6 +52,8 @@ type Options struct {
 	Scrub func(ctx context.Context, text string) string
 	// DenyPort reports whether a port of this computer belongs to Helix; nil: none does.
 	DenyPort func(port int) bool
+	// Online reports whether lists of APIs on the web may be read; nil: they may not.
+	Online func() bool
 	// HTTP creates HTTP clients, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
 }
@@ -64,6 +66,7 @@ type Service struct {
 	gate   callable.Gate
 	calls  *netgate.Client  // of operations; each address passes the gate
 	fetch  *safehttp.Client // of descriptions
+	dialer *safehttp.Client // of connections that aren't HTTP; allow decides before each
 	specs  *lru.Cache[specKey, *spec]
 	loaded *lru.Cache[loadedKey, *loaded]
 	began  time.Time
@@ -77,6 +80,8 @@ type Service struct {
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
 	users   map[uuid.UUID]int
 	buckets map[uuid.UUID]*bucket
+
+	nextVerify time.Time // not before
 }
 
 // Changed is the event discovery.changed: a tool was imported, or its state changed.
@@ -115,7 +120,7 @@ func New(db *storage.DB, o Options) *Service {
 		o.Tokens = func(_ context.Context, text string) int64 { return int64(len(text)+3) / 4 }
 	}
 	s := &Service{
-		db: db, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.Record, Logger: o.Logger},
+		db: db, o: o, log: o.Logger, gate: callable.Gate{Permission: o.Permission, Record: o.Audit.RecordWith, Logger: o.Logger},
 		specs:   lru.New[specKey](8, 20<<20, func(x *spec) int64 { return x.bytes }),
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
@@ -123,6 +128,7 @@ func New(db *storage.DB, o Options) *Service {
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
+	s.dialer = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, AllowLoopback: func(int) bool { return true }})
 	s.calls = netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: openapi.MaxBody, MaxBody: openapi.MaxResponse, MaxRedirects: 3, Timeout: 10 * time.Minute}, o.HTTP, s.allow)
 	return s
 }
@@ -135,6 +141,7 @@ func (s *Service) Close() error {
 	s.jobs.Wait()
 	s.fetch.Close()
 	s.calls.Close()
+	s.dialer.Close()
 	return nil
 }
 

@@ -127,12 +127,15 @@ func chooseServer(d *openapi.Document, p ImportOpenAPIParams) (string, error) {
 	if i := slices.IndexFunc(d.Servers, func(s openapi.Server) bool { return s.URL == p.Server }); i >= 0 {
 		return d.ServerURL(d.Servers[i], p.Variables)
 	}
-	return openapi.CheckServer(p.Server)
+	return d.CheckServer(p.Server)
 }
 
 // define fills in the manifest of t and stores the kept part of the description.
 func (s *Service) define(ctx context.Context, t *Tool, d *openapi.Document, chosen []openapi.Operation, server string) (warnings []string, err error) {
 	warnings = []string{}
+	if err := checkProtocol(d.Protocol, chosen); err != nil {
+		return nil, err
+	}
 	if len(chosen) > manyChosen {
 		warnings = append(warnings, fmt.Sprintf("%d operations are many for a model to choose from. Consider fewer.", len(chosen)))
 	}
@@ -176,7 +179,7 @@ func (s *Service) define(ctx context.Context, t *Tool, d *openapi.Document, chos
 	t.spec = "sha256:" + ref.String()
 	t.manifest = Manifest{
 		ManifestVersion: 1, Name: t.Name, Version: t.Version, Description: t.Description, Capabilities: capabilities(t.Name, chosen),
-		Execution: ExecutionSpec{Type: "http", OpenAPI: ref.String(), Server: server, TimeoutSeconds: 30}, Permissions: Permissions{Network{hosts}},
+		Execution: ExecutionSpec{Type: "http", OpenAPI: ref.String(), Server: server, Protocol: d.Protocol, TimeoutSeconds: 30}, Permissions: Permissions{Network{hosts}},
 	}
 	if err := t.manifest.check(); err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func (s *Service) outlined(ctx context.Context, o *outline) (*openapi.Document, 
 	case map[string]any:
 		return openapi.Parse(rawJSON(x), "")
 	case string:
-		if strings.Contains(x, "://") {
+		if strings.Contains(x, "://") || strings.HasPrefix(x, sourceCatalog+":") {
 			raw, location, err := s.read(ctx, Source{URL: x})
 			if err != nil {
 				return nil, err

@@ -45,6 +45,7 @@ type ExecutionSpec struct {
 	Type           string `json:"type"`    // http
 	OpenAPI        string `json:"openapi"` // SHA-256 of the kept part of the description
 	Server         string `json:"server"`
+	Protocol       string `json:"protocol,omitempty"` // what carries out the operations: caldav, ics, jmap or smtp; absent: HTTP requests as described
 	TimeoutSeconds int    `json:"timeoutSeconds"`
 }
 
@@ -98,6 +99,10 @@ func (m *Manifest) check() error {
 // wants returns the permissions that the tool asks for.
 func (m *Manifest) wants() ([]permission.Want, error) {
 	out := []permission.Want{}
+	if m.Execution.Protocol == openapi.SMTP {
+		w, err := wantOf(m.Execution.Server)
+		return []permission.Want{w}, err
+	}
 	for _, h := range m.Permissions.Network.Hosts {
 		address := "https://" + h + "/"
 		if name, _, _ := strings.Cut(h, ":"); name == "localhost" {
@@ -121,8 +126,11 @@ func wantOf(address string) (permission.Want, error) {
 	if err != nil {
 		return permission.Want{}, err
 	}
-	c, resource, err := netgate.Reaches(u)
-	if err != nil {
+	var c permission.Capability
+	var resource string
+	if u.Scheme == "smtp" || u.Scheme == "smtps" {
+		c, resource = permission.NetworkSMTP, u.Host+u.Path
+	} else if c, resource, err = netgate.Reaches(u); err != nil {
 		return permission.Want{}, err
 	}
 	resource, err = permission.Normalize(c, resource)
@@ -138,7 +146,8 @@ func hostOf(address string) (string, error) {
 	if w.Capability == permission.NetworkLocalhost {
 		return "localhost:" + w.Resource, nil
 	}
-	return w.Resource, nil
+	host, _, _ := strings.Cut(w.Resource, "/") // behind it is a sender
+	return host, nil
 }
 
 // hash is the definition hash: of everything that is approved.

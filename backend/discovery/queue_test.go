@@ -30,6 +30,12 @@ func TestDirectoryEntriesAreComplete(t *testing.T) {
 		}
 		own++
 		d, err := openapi.Parse(e.Spec, "")
+		if err == nil && d.Protocol != "" { // it can write, and asks for a credential
+			if err := checkProtocol(d.Protocol, d.Operations); err != nil || len(d.Operations) != len(protocols[d.Protocol]) || len(d.Skipped)+len(d.Warnings) > 0 {
+				t.Errorf("%s: %v, %+v", e.Name, err, d.Operations)
+			}
+			continue
+		}
 		if err != nil || len(d.Operations) == 0 || len(d.Skipped) > 0 || e.Auth != "none" {
 			t.Errorf("%s: %v", e.Name, err)
 			continue
@@ -55,6 +61,10 @@ func TestSearchRanksByWordsAndIsReproducible(t *testing.T) {
 		"issues and actions of GitHub":  "github",
 		"find a book by its author":     "open-library",
 		"send a text message (SMS)":     "twilio",
+		"my calendar of appointments":   "calendar",
+		"read my email inbox":           "mail",
+		"send an email over SMTP":       "send-mail",
+		"a webcal subscription":         "published-calendar",
 	} {
 		first, err := e.s.Search(e.ctx, SearchParams{Query: query})
 		if err != nil || len(first.Results) == 0 || first.Results[0].Name != want || len(first.Results[0].Why) == 0 {

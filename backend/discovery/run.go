@@ -141,6 +141,7 @@ type job struct {
 	dry     bool   // nothing is sent
 	scheme  string // whose token of OAuth is in the request; "": none
 	token   string
+	notes   []string // warnings about the result
 }
 
 // prepare carries out every check that needs neither a permission nor the network.
@@ -195,6 +196,9 @@ func (s *Service) prepare(ctx context.Context, t *Tool, operation string, r *cal
 	if j.request, err = j.plan.Build(j.input, openapi.BuildOptions{Server: server, Blob: s.blobOf(ctx)}); err != nil {
 		return j, refusedInput(err, nil)
 	}
+	if j.l.doc.Protocol != "" { // it makes its own requests, to the same server
+		j.request.URL = server
+	}
 	if r.Key != "" && j.plan.TakesHeader(idempotencyKey) && j.request.Header.Get(idempotencyKey) == "" {
 		j.request.Header.Set(idempotencyKey, url.QueryEscape(r.Key))
 	}
@@ -247,6 +251,12 @@ func (s *Service) dryRun(ctx context.Context, t *Tool, operation string, r calla
 	}
 	out := RunResult{Success: true, Output: json.RawMessage("null"), Status: "success", Warnings: orEmpty(j.plan.Notes())}
 	j.dry = true
+	if j.l.doc.Protocol != "" {
+		if _, err := s.converse(ctx, j); !errors.Is(err, errDry) {
+			return RunResult{}, err
+		}
+		out.Warnings = append(out.Warnings, "The operation may send more than the request shown here, which is the first.")
+	}
 	if err := s.authenticate(ctx, j); err != nil {
 		out.Warnings = append(out.Warnings, fault.As(err).Message)
 	}
@@ -287,7 +297,11 @@ func (s *Service) run(ctx context.Context, t *Tool, operation string, r callable
 	}
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	resp, err := s.send(limited, j)
+	send := s.send
+	if j.l.doc.Protocol != "" {
+		send = s.converse
+	}
+	resp, err := send(limited, j)
 	if err == nil && resp.Status == http.StatusUnauthorized && j.token != "" { // it may have expired earlier than it said
 		if _, rerr := s.token(limited, secretOf(t.ID, j.scheme), j.token); rerr != nil {
 			s.log.Info("renew a sign-in", "tool", t.Name, "err", rerr) // the answer of the API is the result
@@ -502,7 +516,7 @@ func (s *Service) finish(ctx context.Context, j *job, resp *safehttp.Response) (
 	if clean := s.o.Scrub(ctx, string(raw)); json.Valid([]byte(clean)) {
 		raw = json.RawMessage(clean)
 	}
-	out := RunResult{Success: r.OK, Output: raw, ExecutionID: &j.id, Status: "success", DurationMs: time.Since(j.began).Milliseconds(), Warnings: orEmpty(r.Warnings), NextPage: r.NextPage}
+	out := RunResult{Success: r.OK, Output: raw, ExecutionID: &j.id, Status: "success", DurationMs: time.Since(j.began).Milliseconds(), Warnings: orEmpty(append(r.Warnings, j.notes...)), NextPage: r.NextPage}
 	if !r.OK {
 		out.Status, out.ErrorClass = "failure", "http_status"
 		out.Error = "The server answered " + strconv.Itoa(r.Status) + " " + http.StatusText(r.Status) + "."

@@ -26,6 +26,7 @@ const maxExtended = 10 * time.Minute
 
 // The results of calls in mcp_calls.
 const (
+	callRunning   = "running"
 	callSuccess   = "success"
 	callFailure   = "failure"
 	callTimeout   = "timeout"
@@ -80,9 +81,15 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	}
 	id := toolID(row.Name, tool.name)
 	out.id = storage.NewID()
+	kept := clip(s.o.Scrub(ctx, string(s.redacted(info.Input, q.Input))), maxRowOutput)
 	pass, err := s.o.Gate.Pass(ctx, &q, callable.Reach{
 		Name: id, Subject: tool.subject(row.Name), Cap: permission.MCP, Resource: id, Tier: tool.permissionTier(), Action: audit.Start,
 		Details: map[string]any{"execution": out.id, "definitionHash": hexHash(tool.hash)},
+		Begin: func(tx *storage.Tx) error {
+			_, err := tx.Exec(`INSERT INTO mcp_calls (id, user_id, server_id, server, tool, arguments, status, definition_hash, caller, run_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+				out.id, row.user, row.id, row.Name, tool.name, kept, callRunning, tool.hash, cmp.Or(q.Caller.Kind, "user"), q.Caller.Run, tx.Now)
+			return err
+		},
 	})
 	if err != nil {
 		return out, err
@@ -101,7 +108,7 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	} else if cause := context.Cause(held); err != nil && fault.Is(cause, fault.Denied) {
 		err = fault.Deniedf("The permission for %s was revoked during the call.", id).WithCause(err)
 	}
-	if rerr := s.record(ctx, &row, &tool, &q, &out, err); rerr != nil {
+	if rerr := s.record(ctx, id, &q, &out, err); rerr != nil {
 		s.log.Error("record an MCP call", "tool", id, "err", rerr)
 	}
 	return out, err
@@ -310,8 +317,8 @@ func (s *Service) unchanged(ctx context.Context, row *serverRow, tool *toolRow) 
 	return callable.Changed(current.info(&now))
 }
 
-// record stores a call with its result, and its audit entry.
-func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *callable.Request, out *outcome, failed error) error {
+// record stores the result of a call, and its audit entry.
+func (s *Service) record(ctx context.Context, id string, q *callable.Request, out *outcome, failed error) error {
 	ctx = context.WithoutCancel(ctx)
 	status, class, action, result := callSuccess, "", audit.Complete, audit.OK
 	if failed != nil {
@@ -323,7 +330,6 @@ func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *
 			status = callCancelled
 		}
 	}
-	arguments := s.o.Scrub(ctx, string(s.redacted(tool.definition().Input, q.Input)))
 	var blob any
 	output := string(out.output)
 	if len(output) <= maxRowOutput {
@@ -335,17 +341,23 @@ func (s *Service) record(ctx context.Context, row *serverRow, tool *toolRow, q *
 		}
 		blob, output = "sha256:"+ref.String(), ""
 	}
+	e := audit.Entry{ActorKind: q.Caller.Kind, Action: action, SubjectKind: string(Kind), SubjectID: id, Outcome: result, RunID: q.Caller.Run,
+		Details: map[string]any{"execution": out.id, "durationMs": out.took.Milliseconds(), "bytes": len(out.output), "errorClass": class}}
+	if q.Caller.Kind != "" {
+		e.ActorID = q.Caller.Run.String()
+	}
+	return s.o.Gate.Record(ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE mcp_calls SET output = ?, output_sha256 = ?, status = ?, error_class = ?, duration_ms = ?, bytes = ? WHERE id = ?`,
+			output, blob, status, class, out.took.Milliseconds(), len(out.output), out.id)
+		return err
+	}, e)
+}
+
+// closeInterrupted ends the calls that an earlier process left running.
+func (s *Service) closeInterrupted(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO mcp_calls (id, user_id, server_id, server, tool, arguments, output, output_sha256, status, error_class, duration_ms, bytes, definition_hash, caller, run_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			out.id, row.user, row.id, row.Name, tool.name, clip(arguments, maxRowOutput), output, blob, status, class, out.took.Milliseconds(), len(out.output), tool.hash, cmp.Or(q.Caller.Kind, "user"), q.Caller.Run, tx.Now); err != nil {
-			return err
-		}
-		e := audit.Entry{ActorKind: q.Caller.Kind, Action: action, SubjectKind: string(Kind), SubjectID: toolID(row.Name, tool.name), Outcome: result, RunID: q.Caller.Run,
-			Details: map[string]any{"execution": out.id, "durationMs": out.took.Milliseconds(), "bytes": len(out.output), "errorClass": class}}
-		if q.Caller.Kind != "" {
-			e.ActorID = q.Caller.Run.String()
-		}
-		return audit.Append(tx, e)
+		_, err := tx.Exec(`UPDATE mcp_calls SET status = ?, error_class = 'interrupted' WHERE status = 'running' AND created_at < ?`, callFailure, s.began)
+		return err
 	})
 }
 

@@ -42,7 +42,7 @@ func setup(t *testing.T, change ...func(*Options)) *env {
 	log := audit.New(e.db, audit.Options{})
 	e.perm = permission.New(e.db, e.db.Bus(), permission.Options{Audit: log})
 	o := Options{
-		Gate: callable.Gate{Permission: e.perm, Record: log.Record}, StateDir: e.dir, ShellPath: func() []string { return nil },
+		Gate: callable.Gate{Permission: e.perm, Record: log.RecordWith}, StateDir: e.dir, ShellPath: func() []string { return nil },
 		Getenv: func(k string) string {
 			return map[string]string{"PATH": os.Getenv("PATH"), "HOME": e.dir, "HELIX_KEY_PASSPHRASE": "no", "PUBLIC": "yes"}[k]
 		},

@@ -22,6 +22,9 @@ func (d *Document) Keep(keys []string) (json.RawMessage, error) {
 	if d.root["servers"] != nil {
 		k.out["servers"] = d.root["servers"]
 	}
+	if d.Protocol != "" {
+		k.out["x-helix-protocol"] = d.Protocol
+	}
 	schemes := map[string]any{}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		o, ok := d.Operation(key)

@@ -55,6 +55,7 @@ type Document struct {
 	Title      string
 	Version    string
 	Dialect    string // as written, such as 3.0.3
+	Protocol   string // x-helix-protocol: what speaks for the operations instead of plain HTTP; usually ""
 	Servers    []Server
 	Schemes    []Scheme
 	Operations []Operation // sorted by path, then method
@@ -100,6 +101,7 @@ func Parse(raw []byte, source string) (*Document, error) {
 	if text(root["swagger"]) != "" {
 		d.root = d.fromSwagger(root)
 	}
+	d.Protocol = clip(text(root["x-helix-protocol"]), 20)
 	info := object(d.root["info"])
 	d.Title, d.Version = clip(text(info["title"]), 200), clip(text(info["version"]), 50)
 	d.Servers = d.servers(d.root["servers"])

@@ -99,7 +99,10 @@ func (r *Request) Masked() (http.Header, string) {
 // ServerURL returns the address of a server with its variables replaced, resolved against the
 // address that the description was read from. The error is Invalid.
 func (d *Document) ServerURL(s Server, values map[string]string) (string, error) {
-	address := s.URL
+	address, forbidden := s.URL, "?#@\\%"
+	if d.Protocol == SMTP { // its path is a sender; checkServer refuses a user name
+		forbidden = "?#\\%"
+	}
 	for _, v := range s.Variables {
 		value, given := values[v.Name]
 		if !given {
@@ -108,7 +111,7 @@ func (d *Document) ServerURL(s Server, values map[string]string) (string, error)
 		if len(v.Enum) > 0 && !slices.Contains(v.Enum, value) {
 			return "", fault.Invalidf("The server variable %s must be one of: %s.", v.Name, strings.Join(v.Enum, ", "))
 		}
-		if strings.ContainsAny(value, "?#@\\%") || strings.ContainsFunc(value, isControl) || hasDotSegment(value) {
+		if strings.ContainsAny(value, forbidden) || strings.ContainsFunc(value, isControl) || hasDotSegment(value) {
 			return "", fault.Invalidf("The value of the server variable %s can't be part of an address.", v.Name)
 		}
 		address = strings.ReplaceAll(address, "{"+v.Name+"}", value)
@@ -124,12 +127,21 @@ func (d *Document) ServerURL(s Server, values map[string]string) (string, error)
 		}
 		u = base.ResolveReference(u)
 	}
-	return checkServer(u)
+	return d.checkServer(u)
 }
 
+// SMTP is the protocol whose servers have addresses of the form smtp://host:port/sender.
+const SMTP = "smtp"
+
 // checkServer returns a server's address in the form that Build uses.
-func checkServer(u *url.URL) (string, error) {
-	if u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Opaque != "" || hasDotSegment(u.EscapedPath()) {
+func (d *Document) checkServer(u *url.URL) (string, error) {
+	scheme := u.Scheme == "https" || u.Scheme == "http"
+	if d.Protocol == SMTP {
+		if scheme = u.Scheme == "smtp" || u.Scheme == "smtps"; !scheme || u.Port() == "" || !strings.Contains(u.Path, "@") {
+			return "", fault.Invalidf("The server address %.200q isn't valid. It must have the form smtp://smtp.example.com:587/me@example.com, or smtps:// for a port with TLS.", u.Redacted())
+		}
+	}
+	if !scheme || u.Hostname() == "" || u.User != nil || u.Opaque != "" || hasDotSegment(u.EscapedPath()) {
 		return "", fault.Invalidf("The server address %.200q isn't valid. It must start with https:// and have no user name.", u.Redacted())
 	}
 	u.RawQuery, u.Fragment, u.RawFragment = "", "", ""
@@ -138,12 +150,12 @@ func checkServer(u *url.URL) (string, error) {
 }
 
 // CheckServer validates an address that a person chose as the server.
-func CheckServer(address string) (string, error) {
+func (d *Document) CheckServer(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "", fault.Invalidf("The server address isn't valid.")
 	}
-	return checkServer(u)
+	return d.checkServer(u)
 }
 
 func wrong(arg, format string, args ...any) error {

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"math"
+	"net/mail"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,6 +20,7 @@ const (
 	FilesystemWrite  Capability = "filesystem:write"  // only in the subject's own $STATE
 	NetworkHTTPS     Capability = "network:https"     // host, *.example.com, optional :port
 	NetworkLocalhost Capability = "network:localhost" // port or range 8000-8100
+	NetworkSMTP      Capability = "network:smtp"      // host:port/sender, such as smtp.example.com:587/me@example.com
 	State            Capability = "state"             // bytes, such as 10MiB
 	Secret           Capability = "secret"            // a name
 	ToolCall         Capability = "tool"              // a name or id, exact or prefix.*
@@ -106,7 +108,7 @@ func ParseCapability(s string) (Capability, string, error) {
 
 func known(c Capability) bool {
 	switch c {
-	case FilesystemRead, FilesystemWrite, NetworkHTTPS, NetworkLocalhost, State, Secret, ToolCall, MCP, Shell, Call:
+	case FilesystemRead, FilesystemWrite, NetworkHTTPS, NetworkLocalhost, NetworkSMTP, State, Secret, ToolCall, MCP, Shell, Call:
 		return true
 	}
 	return false
@@ -138,6 +140,8 @@ func Normalize(c Capability, pattern string) (string, error) {
 	case NetworkLocalhost:
 		p, err := parsePorts(pattern)
 		return p.String(), err
+	case NetworkSMTP:
+		return normalizeSender(pattern)
 	case State:
 		n, err := parseBytes(pattern)
 		return formatBytes(n), err
@@ -198,6 +202,31 @@ func normalizeMCP(s string) (string, error) {
 		return "", broken(string(MCP), s, "name", "An MCP tool is written server.tool, all of a server's tools as server.*.")
 	}
 	return server + "." + tool, nil
+}
+
+// normalizeSender normalizes a mail server with its port and the address to send from.
+func normalizeSender(s string) (string, error) {
+	bad := func(rule, format string, args ...any) (string, error) {
+		return "", broken(string(NetworkSMTP), s, rule, format, args...)
+	}
+	server, from, ok := strings.Cut(strings.TrimSpace(s), "/")
+	name, port, hasPort := strings.Cut(server, ":")
+	if _, valid := parsePort(port); !ok || !hasPort || !valid {
+		return bad("syntax", "A sender is written host:port/address, such as smtp.example.com:587/me@example.com.")
+	}
+	if !strings.EqualFold(name, "localhost") { // a program on this computer may pass e-mail on
+		h, err := parseHost(name, false)
+		if err != nil {
+			return "", err
+		}
+		name = h.name
+	}
+	a, err := mail.ParseAddress(from)
+	if err != nil || a.Address != from || len(from) > 254 || strings.ContainsAny(from, "\"\\/ ") {
+		return bad("address", "%q is not an e-mail address.", clip(from, 80))
+	}
+	user, domain, _ := strings.Cut(from, "@")
+	return strings.ToLower(name) + ":" + port + "/" + user + "@" + strings.ToLower(domain), nil
 }
 
 // ports is an inclusive range.

@@ -60,6 +60,9 @@ func sentence(c Capability, resource string) string {
 			return "Connect to this computer on ports " + res
 		}
 		return "Connect to this computer on port " + res
+	case NetworkSMTP:
+		server, from, _ := strings.Cut(res, "/")
+		return "Send e-mail as " + from + " through " + server
 	case State:
 		return "Keep up to " + res + " of its own data"
 	case Secret:

@@ -156,6 +156,9 @@ func (c *Client) Dial(ctx context.Context, host string, port int) (net.Conn, err
 	return conn, nil
 }
 
+// TLS returns a configuration for TLS on a connection of Dial. Set its ServerName.
+func (c *Client) TLS() *tls.Config { return c.tr.TLSClientConfig.Clone() }
+
 // loopbackKey marks the context of a request whose URL names this machine.
 type loopbackKey struct{}
 

@@ -15,7 +15,8 @@ import (
 // commit waits for the disk, and a commit of many writes takes as long as a commit of one. A write
 // that arrives while none is running is committed at once and alone. Those that arrive meanwhile
 // are committed together, but only writes of the same user, because a transaction belongs to one
-// user. It is safe for concurrent use.
+// user. Each of them sees the identity of its own caller in the context of the transaction. It is
+// safe for concurrent use.
 type Group struct {
 	db      *DB
 	most    int
@@ -44,14 +45,21 @@ func NewGroup(db *DB, most int) *Group {
 	return &Group{db: db, most: most}
 }
 
+// Together returns the group of the short writes of all domains, such as the beginnings and ends of
+// calls, so that those of calls that run at the same time share commits.
+func (db *DB) Together() *Group { return db.together }
+
 // Commits returns the number of transactions committed so far.
 func (g *Group) Commits() int64 { return g.commits.Load() }
 
 // Write runs fn in a transaction and returns once it is committed. weight is how much it writes, in
 // units of the caller's choice. When a transaction of several writes fails, each of them is retried
 // in a transaction of its own. So fn may be called twice and must write the same both times. A
-// panic in fn fails only its own write.
+// panic in fn fails only its own write. Inside a Write of the same call it fails as DB.Write does.
 func (g *Group) Write(ctx context.Context, weight int, fn func(*Tx) error) error {
+	if g.db.current(ctx) != nil {
+		return errNested // it would wait for a leader that waits for the caller
+	}
 	e := &joined{ctx: ctx, user: identity.UserID(ctx), weight: weight, fn: fn, turn: make(chan []*joined, 1)}
 	g.mu.Lock()
 	group := []*joined{e}
@@ -102,6 +110,7 @@ func (g *Group) commit(group []*joined) {
 	if len(group) > 1 {
 		err := g.db.Write(context.WithoutCancel(group[0].ctx), func(tx *Tx) error {
 			for _, e := range group {
+				tx.ctx = context.WithValue(context.WithoutCancel(e.ctx), txKey{g.db}, tx)
 				if err := fault.Catch(func() error { return e.fn(tx) }); err != nil {
 					return err
 				}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"helix/backend/identity"
 )
 
 // TestGroup writes from many goroutines concurrently; some writes fail and some panic, and none of
@@ -96,5 +98,57 @@ func TestGroupSharesTransactions(t *testing.T) {
 	wg.Wait()
 	if n := g.Commits(); len(times) != 1 || n != 2 {
 		t.Errorf("ten writes took %d transactions of %d", len(times), n)
+	}
+}
+
+func TestGroupKeepsTheIdentityOfEachCaller(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	user := db.LocalUser().ID
+	g := NewGroup(db, 0)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = g.Write(t.Context(), 1, func(*Tx) error { close(begun); <-goOn; return nil })
+	})
+	<-begun
+	for range 5 {
+		session := NewID()
+		wg.Go(func() {
+			ctx := identity.With(t.Context(), identity.Identity{User: user, Session: session})
+			if err := g.Write(ctx, 1, func(tx *Tx) error {
+				if id, _ := identity.From(tx.Context()); id.Session != session {
+					t.Errorf("the write of %s runs as %s", session, id.Session)
+				}
+				return db.Read(tx.Context(), func(inner *Tx) error {
+					if inner != tx {
+						t.Error("a read leaves the transaction")
+					}
+					return nil
+				})
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for waiting := 0; waiting < 5; {
+		g.mu.Lock()
+		waiting = len(g.waiting)
+		g.mu.Unlock()
+	}
+	close(goOn)
+	wg.Wait()
+}
+
+func TestGroupRefusesAWriteInsideAWrite(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	if err := db.Write(t.Context(), func(tx *Tx) error {
+		if err := db.Together().Write(tx.Context(), 1, func(*Tx) error { return nil }); !errors.Is(err, errNested) {
+			t.Errorf("%v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/uuid"
+
 	"helix/backend/fault"
 	"helix/backend/testkit"
 )
@@ -409,6 +411,41 @@ func TestMigrateFromEveryStep(t *testing.T) {
 		}
 		shut(t, db)
 	}
+}
+
+// Former versions of Helix left bases behind whose changes the hub had acknowledged. Those of changes that
+// are still to be sent stay.
+func TestMigrationRemovesOnlyBasesWithoutChanges(t *testing.T) {
+	testkit.SkipRaced(t, "much of the database and little at the same time")
+	t.Parallel()
+	known, err := knownMigrations(t.Context())
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "helix.db")
+	before := slices.IndexFunc(known, func(m migration) bool { return m.version == 62 })
+	must(t, applyMigrations(t.Context(), path, known[:before], "old", "", func(int) {}))
+	raw, err := sql.Open("sqlite", path)
+	must(t, err)
+	logged, packaged, clean := uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
+	for _, id := range []uuid.UUID{logged, packaged, clean} {
+		_, err := raw.Exec(`INSERT INTO sync_base (tbl, row_id, row) VALUES ('memories', ?, '{}')`, id[:])
+		must(t, err)
+	}
+	_, err = raw.Exec(`INSERT INTO sync_base (tbl, row_id, row) VALUES ('schedules', ?1, '{}');
+		INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at) VALUES ('memories', ?1, 'U', 2, 1, 1, 1)`, logged[:])
+	must(t, err)
+	_, err = raw.Exec(`INSERT INTO sync_outbox (op_id, tbl, row_id, dot, hlc, payload, meta, base, txn, created_at) VALUES (?1, 'memories', ?1, 1, 1, '{}', x'01', '{}', 1, 1)`, packaged[:])
+	must(t, err)
+	must(t, raw.Close())
+	db := openWith(t, path, &memRoot{})
+	var left []uuid.UUID
+	must(t, db.Read(t.Context(), func(tx *Tx) (err error) {
+		left, err = Collect(tx.Select(`SELECT row_id FROM sync_base ORDER BY row_id, tbl`), RowTo[uuid.UUID])
+		return err
+	}))
+	if !slices.Equal(left, []uuid.UUID{logged, packaged}) {
+		t.Errorf("the bases that are left: %v", left)
+	}
+	shut(t, db)
 }
 
 // A crash while SQLite was using a rollback journal leaves a file that cannot be read without

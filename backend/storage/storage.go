@@ -78,6 +78,8 @@ type DB struct {
 	rawMu sync.Mutex
 	raw   *os.File // see rawFile
 
+	together *Group
+
 	turn   chan struct{}      // holds one token; its holder may write
 	queued atomic.Int32       // writes that are waiting for it
 	owner  atomic.Pointer[Tx] // the running write transaction
@@ -161,6 +163,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, bus: o.Bus, o: o, turn: make(chan struct{}, 1)}
+	db.together = NewGroup(db, 0)
 	db.blobs = newBlobs(filepath.Join(dir, "blobs"), o.Logger)
 	db.turn <- struct{}{}
 	defer func() {

@@ -37,8 +37,7 @@ type SyncedTable struct {
 	ParentField       int
 	Policy            SyncPolicy
 	// Final is an SQL condition over columns written as NEW.x. A row is logged as a whole when it
-	// first meets the condition, and its later changes from then on. Only for AppendRows; "" means
-	// at insert.
+	// first meets the condition, and its later changes from then on. "" means at insert.
 	Final  string
 	Fields []SyncedField
 }
@@ -706,7 +705,7 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
-		// The sound itself stays on the device that has it.
+		// The sound itself stays on the device that has it, unless the user saves it on the hub.
 		Table: "voice_recordings", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "device_id", Merge: Immutable},
@@ -724,7 +723,8 @@ var Synced = []SyncedTable{
 			{No: 13, Name: "gaps", Merge: Immutable},
 			{No: 14, Name: "recovered", Merge: Immutable},
 			{No: 15, Name: "sound_deleted_at", Merge: Derived},
-			{No: 16, Name: "audio_format", Merge: Derived},
+			{No: 16, Name: "audio_format", Merge: LWW},
+			{No: 17, Name: "hub_audio", Merge: LWW, Blob: true},
 		},
 	},
 	{
@@ -752,11 +752,15 @@ var Synced = []SyncedTable{
 			{No: 11, Name: "denoise_for_cloud", Merge: LWW},
 			{No: 12, Name: "trim_silence", Merge: LWW},
 			{No: 13, Name: "local_model", Merge: LWW},
+			{No: 14, Name: "save_transcripts", Merge: LWW},
+			{No: 15, Name: "save_audio", Merge: LWW},
+			{No: 16, Name: "tts_provider", Merge: LWW},
+			{No: 17, Name: "wake_word", Merge: LWW},
 		},
 	},
 	{
 		// A version is written once; an edit makes another one.
-		Table: "voice_transcripts", Policy: MergeRows,
+		Table: "voice_transcripts", Policy: MergeRows, Final: "NEW.device_only = 0",
 		Fields: []SyncedField{
 			{No: 1, Name: "recording_id", Merge: Immutable},
 			{No: 2, Name: "engine", Merge: Immutable},
@@ -767,6 +771,7 @@ var Synced = []SyncedTable{
 			{No: 7, Name: "words", Merge: Immutable, Sensitive: true},
 			{No: 8, Name: "is_current", Merge: LWW},
 			{No: 9, Name: "edited_at", Merge: Immutable},
+			{No: 10, Name: "device_only", Merge: Derived},
 		},
 	},
 	{
@@ -809,6 +814,7 @@ var LocalOnly = []string{
 	"definitions",
 	"deletions",
 	"device_keys",
+	"discovery_catalog", // folders of this device
 	"embedding_jobs",
 	"eval_runs", // of this build
 	"gateway_tokens",

@@ -118,8 +118,12 @@ func excerpt(text string, runes int) string {
 	return string(r) + "…"
 }
 
+// patternOrders are the orders of a list. In the order variety, the most certain pattern of each
+// type comes first, then the second of each type: otherwise dozens of busy days, which are certain
+// but say little, come before everything else.
 var patternOrders = map[string]string{
 	"": "confidence DESC, created_at DESC, id", "confidence": "confidence DESC, created_at DESC, id",
+	"variety":  "row_number() OVER (PARTITION BY pattern_type ORDER BY confidence DESC, created_at DESC, id), confidence DESC, created_at DESC, id",
 	"salience": "salience DESC, confidence DESC, id", "recent": "last_observed DESC, confidence DESC, id",
 }
 
@@ -132,7 +136,7 @@ func (s *Service) Patterns(ctx context.Context, p PatternsParams) (PatternsResul
 	out.Limit, out.Offset = p.Limit, p.Offset
 	order, ok := patternOrders[p.Sort]
 	if !ok {
-		return out, fault.InvalidField("sort", fault.CodeInvalid, "The order must be confidence, salience or recent, not %q.", p.Sort)
+		return out, fault.InvalidField("sort", fault.CodeInvalid, "The order must be variety, confidence, salience or recent, not %q.", p.Sort)
 	}
 	where, args := []string{"user_id = ? AND deleted_at IS NULL"}, []any{identity.UserID(ctx)}
 	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }

@@ -198,7 +198,7 @@ type PatternsParams struct {
 	Query         string  `json:"query,omitempty"`       // words in the description
 	Status        string  `json:"status,omitempty"`      // default: active and stale
 	MinConfidence float64 `json:"minConfidence,omitempty"`
-	Sort          string  `json:"sort,omitempty"`  // confidence (default), salience, recent
+	Sort          string  `json:"sort,omitempty"`  // confidence (default), variety, salience, recent
 	Limit         int     `json:"limit,omitempty"` // 1 to 100; default 50
 	Offset        int     `json:"offset,omitempty"`
 }

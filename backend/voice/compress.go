@@ -53,7 +53,7 @@ func (s *Service) compress(ctx context.Context, now time.Time) error {
 		}
 		s.crashPoint("packed")
 		if err := s.db.Write(ctx, func(tx *storage.Tx) error {
-			_, err := tx.Exec(`UPDATE voice_recordings SET audio_sha256 = ?, audio_format = ? WHERE id = ? AND audio_sha256 = ?`, blobPrefix+ref.String(), format, r.id, blobPrefix+r.ref.String())
+			_, err := tx.Exec(`UPDATE voice_recordings SET audio_sha256 = ?1, hub_audio = iif(hub_audio IS NULL, NULL, ?1), audio_format = ?2, updated_at = ?5 WHERE id = ?3 AND audio_sha256 = ?4`, blobPrefix+ref.String(), format, r.id, blobPrefix+r.ref.String(), tx.Now)
 			return err
 		}); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"helix/backend/fault"
+	"helix/backend/identity"
 	"helix/backend/storage"
 )
 
@@ -29,7 +30,19 @@ type match struct {
 
 // findMatches returns the enabled commands that reach their threshold, best first, and the next best ones.
 func findMatches(list []command, text string, now time.Time) (hits, near []match) {
-	said := words(text)
+	return matchWords(list, words(text), now)
+}
+
+// withoutWakeWord removes the user's wake word from the beginning of a text.
+func withoutWakeWord(said []word, wakeWord string) []word {
+	wake, rest := words(wakeWord), withoutFillers(said)
+	if len(rest) > len(wake) && slices.EqualFunc(rest[:len(wake)], wake, func(a, b word) bool { return a.plain == b.plain }) {
+		return rest[len(wake):]
+	}
+	return said
+}
+
+func matchWords(list []command, said []word, now time.Time) (hits, near []match) {
 	if len(said) == 0 || len(said) > maxHeard {
 		return nil, nil
 	}
@@ -120,7 +133,11 @@ func (s *Service) matchText(ctx context.Context, text string, confidence float64
 		if err != nil {
 			return err
 		}
-		hits, near = findMatches(list, text, time.Now())
+		conf, err := settings(tx, identity.UserID(ctx))
+		if err != nil {
+			return err
+		}
+		hits, near = matchWords(list, withoutWakeWord(words(text), conf.WakeWord), time.Now())
 		for _, l := range [][]match{hits, near} {
 			for i := range min(len(l), maxCandidates) {
 				m := &l[i]

@@ -212,9 +212,17 @@ func (s *Service) store(ctx context.Context, r io.Reader, p UploadParams, from o
 		if bad != nil {
 			m.Status, m.Error = failedState, fault.As(bad).Message
 		}
-		if _, err := tx.Exec(`INSERT INTO voice_recordings (id, user_id, device_id, source, audio_sha256, audio_size, format, codec, sample_rate, channels, gaps, recovered, recorded_at, created_at, updated_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.RecordingID, user, s.db.Device().ID, from.source, blobPrefix+in.ref.String(), in.ref.Size,
-			in.info.Format, in.info.Codec, in.info.SampleRate, in.info.Channels, toJSON(from.gaps), from.recovered, m.RecordedAt, tx.Now, tx.Now); err != nil {
+		conf, err := settings(tx, user)
+		if err != nil {
+			return err
+		}
+		var hub any
+		if conf.SaveAudio {
+			hub = blobPrefix + in.ref.String()
+		}
+		if _, err := tx.Exec(`INSERT INTO voice_recordings (id, user_id, device_id, source, audio_sha256, audio_size, format, codec, sample_rate, channels, gaps, recovered, recorded_at, created_at, updated_at, hub_audio)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, m.RecordingID, user, s.db.Device().ID, from.source, blobPrefix+in.ref.String(), in.ref.Size,
+			in.info.Format, in.info.Codec, in.info.SampleRate, in.info.Channels, toJSON(from.gaps), from.recovered, m.RecordedAt, tx.Now, tx.Now, hub); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(`INSERT INTO voice_memos (id, user_id, recording_id, title, tags, transcription_status, transcription_error, recorded_at, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -270,8 +278,11 @@ func checkTags(tags []string) ([]string, error) {
 }
 
 const memoColumns = `m.id, m.recording_id, m.title, m.tags, m.transcription_status, m.transcription_error, coalesce(t.id, zeroblob(16)), coalesce(t.text, ''), coalesce(t.language_code, ''),
-	` + formatOf + `, r.audio_size, r.duration_ms, r.lost_ms, r.audio_sha256 IS NOT NULL AND r.sound_deleted_at IS NULL, iif(r.sound_deleted_at IS NULL, coalesce(substr(r.audio_sha256, 8), ''), ''), r.sound_deleted_at, r.pinned, r.recovered, m.recorded_at, m.updated_at
+	` + formatOf + `, r.audio_size, r.duration_ms, r.lost_ms, ` + soundOf + ` IS NOT NULL AND r.sound_deleted_at IS NULL, iif(r.sound_deleted_at IS NULL, coalesce(substr(` + soundOf + `, 8), ''), ''), r.sound_deleted_at, r.pinned, r.recovered, m.recorded_at, m.updated_at
 	FROM voice_memos m JOIN voice_recordings r ON r.id = m.recording_id LEFT JOIN voice_transcripts t ON t.id = (` + currentOf + `)`
+
+// soundOf is the file with the sound of recording r. One of another device is downloaded when it is opened.
+const soundOf = `coalesce(r.audio_sha256, r.hub_audio)`
 
 // formatOf is the format of the file with the sound of recording r.
 const formatOf = `iif(r.audio_format = '', r.format, r.audio_format)`
@@ -328,8 +339,8 @@ func (s *Service) ListMemos(ctx context.Context, p ListParams) (out ListResult, 
 	query := strings.TrimSpace(p.Query)
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
 		if query != "" && !s.o.Private {
-			where, args = where+` AND (m.title LIKE ? ESCAPE '\' OR r.id IN (SELECT t.recording_id FROM voice_transcripts_fts f JOIN voice_transcript_items i ON i.item = f.rowid
-				JOIN voice_transcripts t ON t.id = i.transcript_id WHERE voice_transcripts_fts MATCH ?))`, append(args, storage.Like(query), matchQuery(query))
+			where, args = where+` AND (m.title LIKE ? ESCAPE '\' OR r.id IN (SELECT t.recording_id FROM voice_transcripts_fts f CROSS JOIN voice_transcript_items i ON i.item = f.rowid
+				CROSS JOIN voice_transcripts t ON t.id = i.transcript_id WHERE voice_transcripts_fts MATCH ?))`, append(args, storage.Like(query), matchQuery(query))
 		}
 		page, pageArgs := ` LIMIT ? OFFSET ?`, append(slices.Clone(args), p.Limit, p.Offset)
 		sealed := query != "" && s.o.Private

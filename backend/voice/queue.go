@@ -128,9 +128,9 @@ func (s *Service) claim(ctx context.Context, local bool, id uuid.UUID) (j *job, 
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		var c job
 		var at int64
-		err := tx.QueryRow(`SELECT q.id, q.user_id, q.recording_id, q.engine, q.model, q.language, q.attempts, q.max_attempts, q.next_attempt_at, r.audio_sha256, coalesce(r.duration_ms, -1)
+		err := tx.QueryRow(`SELECT q.id, q.user_id, q.recording_id, q.engine, q.model, q.language, q.attempts, q.max_attempts, q.next_attempt_at, `+soundOf+`, coalesce(r.duration_ms, -1)
 			FROM voice_processing_queue q JOIN voice_recordings r ON r.id = q.recording_id
-			WHERE (q.status = 'pending' OR q.status = 'processing' AND q.lease_until < ?1) AND r.deleted_at IS NULL AND r.audio_sha256 IS NOT NULL
+			WHERE (q.status = 'pending' OR q.status = 'processing' AND q.lease_until < ?1) AND r.deleted_at IS NULL AND `+soundOf+` IS NOT NULL
 				AND q.engine IN (SELECT value FROM json_each(?2)) AND (?3 IS NULL OR q.id = ?3)
 			ORDER BY q.next_attempt_at LIMIT 1`, tx.Now, toJSON(engines), id).
 			Scan(&c.id, &c.user, &c.recording, &c.engine, &c.model, &c.language, &c.attempts, &c.max, &at, &c.audio, &leaseScanner{&c.lease, tx.Now})

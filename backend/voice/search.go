@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/unicode/norm"
@@ -36,13 +37,23 @@ func tokens(text string) []string {
 }
 
 // matchQuery converts a text to an FTS5 query. Every word is quoted, so that it cannot act as an
-// operator, and the last one may be a prefix.
+// operator, and the last one may be a prefix, see beginning.
 func matchQuery(text string) string {
 	words := tokens(text)
 	if len(words) == 0 {
 		return `""`
 	}
-	return `"` + strings.Join(words, `" "`) + `"*`
+	query := `"` + strings.Join(words, `" "`) + `"`
+	if beginning(words, len(words)-1) {
+		query += "*"
+	}
+	return query
+}
+
+// beginning reports whether a word of a query also finds longer words: the last one may be unfinished. So many
+// words begin with one or two letters that this would find almost everything, slowly.
+func beginning(words []string, i int) bool {
+	return i == len(words)-1 && utf8.RuneCountInString(words[i]) >= 3
 }
 
 // contains reports whether a text contains all words of a query.
@@ -50,7 +61,7 @@ func contains(text, query string) bool {
 	have := tokens(text)
 	want := tokens(query)
 	for i, w := range want {
-		if !slices.ContainsFunc(have, func(h string) bool { return matches(h, w, i == len(want)-1) }) {
+		if !slices.ContainsFunc(have, func(h string) bool { return matches(h, w, beginning(want, i)) }) {
 			return false
 		}
 	}
@@ -112,15 +123,22 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 			}
 			return s.searchTexts(tx, p, from, where, args, &out)
 		}
-		const index = from + ` JOIN voice_transcript_items i ON i.transcript_id = t.id JOIN voice_transcripts_fts f ON f.rowid = i.item`
+		// CROSS JOIN keeps the order: the index must be asked once, not for each memo.
+		const index = ` FROM voice_transcripts_fts f CROSS JOIN voice_transcript_items i ON i.item = f.rowid CROSS JOIN voice_transcripts t ON t.id = i.transcript_id
+			CROSS JOIN voice_recordings r ON r.id = t.recording_id CROSS JOIN voice_memos m ON m.recording_id = r.id`
 		where = ` WHERE voice_transcripts_fts MATCH ? AND t.id = (` + currentOf + `) AND ` + where
 		args = append([]any{matchQuery(p.Query)}, args...)
-		if err := tx.QueryRow(`SELECT count(*)`+index+where, args...).Scan(&out.Total); err != nil {
-			return err
+		// The texts are read only of the page: sorting all of them would take most of the time.
+		hits := `(SELECT t.id AS hit, bm25(voice_transcripts_fts, 1, 2, 2) AS score` + index + where + `)`
+		if p.Offset > 0 { // such a page may be empty
+			if err := tx.QueryRow(`SELECT count(*) FROM `+hits, args...).Scan(&out.Total); err != nil {
+				return err
+			}
 		}
-		return tx.Select(`SELECT t.id, r.id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -bm25(voice_transcripts_fts, 1, 2, 2)`+index+where+` ORDER BY bm25(voice_transcripts_fts, 1, 2, 2), t.id DESC LIMIT ? OFFSET ?`,
+		return tx.Select(`SELECT t.id, t.recording_id, m.id, m.title, m.tags, t.text, t.words, m.recorded_at, -score, total FROM (SELECT hit, score, count(*) OVER () AS total FROM `+hits+` ORDER BY score, hit DESC LIMIT ? OFFSET ?)
+				JOIN voice_transcripts t ON t.id = hit JOIN voice_memos m ON m.recording_id = t.recording_id ORDER BY score, hit DESC`,
 			append(args, p.Limit, p.Offset)...).Each(func(row storage.Row) error {
-			h, _, err := s.hit(row, p.Query)
+			h, _, err := s.hit(row, p.Query, &out.Total)
 			out.Results = append(out.Results, h)
 			return err
 		})
@@ -143,11 +161,11 @@ func (s *Service) searchTexts(tx *storage.Tx, p SearchParams, from, where string
 	})
 }
 
-// hit reads a row of a search. text is all text that was searched.
-func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err error) {
+// hit reads a row of a search, and further columns of it to more. text is all text that was searched.
+func (s *Service) hit(row storage.Row, query string, more ...any) (h Hit, text string, err error) {
 	var transcript, memo uuid.UUID
 	var title, tags, body, list []byte
-	if err := row.Scan(&transcript, &h.RecordingID, &memo, &title, &tags, &body, &list, storage.Time(&h.RecordedAt), &h.Score); err != nil {
+	if err := row.Scan(append([]any{&transcript, &h.RecordingID, &memo, &title, &tags, &body, &list, storage.Time(&h.RecordedAt), &h.Score}, more...)...); err != nil {
 		return h, "", err
 	}
 	h.MemoID = &memo
@@ -179,7 +197,7 @@ func (s *Service) hit(row storage.Row, query string) (h Hit, text string, err er
 			if unspaced(q) {
 				continue
 			}
-			if slices.ContainsFunc(tokens(w.Text), func(t string) bool { return matches(t, q, i == len(want)-1) }) {
+			if slices.ContainsFunc(tokens(w.Text), func(t string) bool { return matches(t, q, beginning(want, i)) }) {
 				h.Matches = append(h.Matches, audio.Span{StartMs: w.StartMs, EndMs: w.EndMs})
 				break
 			}

@@ -20,6 +20,8 @@ import (
 
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
+const ttsSystem = "system"
+
 // Values of RetainAudio; the third form is days:n.
 const (
 	retainForever          = "forever"
@@ -29,14 +31,16 @@ const (
 )
 
 func settings(tx *storage.Tx, user uuid.UUID) (s Settings, err error) {
-	d := Settings{Provider: "local", Model: "nova-3", Language: "en-US", LocalEngine: "pocketsphinx", Fallback: "queue"}
+	d := Settings{Provider: "local", Model: "nova-3", Language: "en-US", LocalEngine: "pocketsphinx", Fallback: "queue", TTSProvider: ttsSystem, WakeWord: "hey helix"}
 	err = tx.QueryRow(`SELECT coalesce(provider, ''), coalesce(model, ''), coalesce(language, ''), coalesce(local_engine, ''), coalesce(fallback, ''), coalesce(vad_enabled, 1), coalesce(retain_audio, 'forever'),
 			coalesce(push_to_talk_key, ''), coalesce(command_confirm_ms, 15000), coalesce(input_device, ''), coalesce(keep_mic_open, 0), coalesce(pre_roll_ms, 0),
-			coalesce(denoise, 0), coalesce(denoise_for_cloud, 0), coalesce(trim_silence, 1), coalesce(local_model, '')
+			coalesce(denoise, 0), coalesce(denoise_for_cloud, 0), coalesce(trim_silence, 1), coalesce(local_model, ''),
+			coalesce(save_transcripts, 1), coalesce(save_audio, 0), coalesce(tts_provider, ''), coalesce(wake_word, '')
 		FROM (SELECT ?1 AS caller) LEFT JOIN voice_settings v ON v.user_id = caller AND v.deleted_at IS NULL LEFT JOIN voice_microphones m ON m.user_id = caller`, user).
-		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs, &s.Denoise, &s.DenoiseForCloud, &s.TrimSilence, &s.LocalModel)
+		Scan(&s.Provider, &s.Model, &s.Language, &s.LocalEngine, &s.Fallback, &s.VADEnabled, &s.RetainAudio, &s.PushToTalkKey, &s.CommandConfirmMs, &s.InputDevice, &s.KeepMicOpen, &s.PreRollMs, &s.Denoise, &s.DenoiseForCloud, &s.TrimSilence, &s.LocalModel, &s.SaveTranscripts, &s.SaveAudio, &s.TTSProvider, &s.WakeWord)
 	s.Provider, s.Model, s.Language = cmp.Or(s.Provider, d.Provider), cmp.Or(s.Model, d.Model), cmp.Or(s.Language, d.Language)
 	s.LocalEngine, s.Fallback = cmp.Or(s.LocalEngine, d.LocalEngine), cmp.Or(s.Fallback, d.Fallback)
+	s.TTSProvider, s.WakeWord = cmp.Or(s.TTSProvider, d.TTSProvider), cmp.Or(s.WakeWord, d.WakeWord)
 	return s, err
 }
 
@@ -94,6 +98,11 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		set(&out.InputDevice, p.InputDevice)
 		set(&out.KeepMicOpen, p.KeepMicOpen)
 		set(&out.PreRollMs, p.PreRollMs)
+		set(&out.SaveTranscripts, p.SaveTranscripts)
+		set(&out.SaveAudio, p.SaveAudio)
+		set(&out.TTSProvider, p.TTSProvider)
+		set(&out.WakeWord, p.WakeWord)
+		set(&out.WakeWordEnabled, p.WakeWordEnabled)
 		if p.Denoise != nil && *p.Denoise {
 			if err := s.noise.Available(); err != nil {
 				return fault.In("denoise", err)
@@ -102,13 +111,17 @@ func (s *Service) UpdateSettings(ctx context.Context, p SettingsParams) (out Set
 		if err := s.check(ctx, out); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at, denoise, denoise_for_cloud, trim_silence, local_model)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16)
+		if _, err := tx.Exec(`INSERT INTO voice_settings (id, user_id, provider, model, language, local_engine, fallback, vad_enabled, retain_audio, push_to_talk_key, command_confirm_ms, created_at, updated_at, denoise, denoise_for_cloud, trim_silence, local_model, save_transcripts, save_audio, tts_provider, wake_word)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
 			ON CONFLICT (user_id) DO UPDATE SET provider = excluded.provider, model = excluded.model, language = excluded.language, local_engine = excluded.local_engine, fallback = excluded.fallback,
 				vad_enabled = excluded.vad_enabled, retain_audio = excluded.retain_audio, push_to_talk_key = excluded.push_to_talk_key, command_confirm_ms = excluded.command_confirm_ms,
-				denoise = excluded.denoise, denoise_for_cloud = excluded.denoise_for_cloud, trim_silence = excluded.trim_silence, local_model = excluded.local_model, updated_at = excluded.updated_at, deleted_at = NULL`,
+				denoise = excluded.denoise, denoise_for_cloud = excluded.denoise_for_cloud, trim_silence = excluded.trim_silence, local_model = excluded.local_model,
+				save_transcripts = excluded.save_transcripts, save_audio = excluded.save_audio, tts_provider = excluded.tts_provider, wake_word = excluded.wake_word, updated_at = excluded.updated_at, deleted_at = NULL`,
 			uuid.NewSHA1(s.db.IDSpace(user), []byte("voice settings")), user, out.Provider, out.Model, out.Language, out.LocalEngine, out.Fallback, out.VADEnabled, out.RetainAudio, out.PushToTalkKey, out.CommandConfirmMs, tx.Now,
-			out.Denoise, out.DenoiseForCloud, out.TrimSilence, out.LocalModel); err != nil {
+			out.Denoise, out.DenoiseForCloud, out.TrimSilence, out.LocalModel, out.SaveTranscripts, out.SaveAudio, out.TTSProvider, out.WakeWord); err != nil {
+			return err
+		}
+		if err := shareSound(tx, user, out.SaveAudio); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`INSERT INTO voice_microphones (user_id, input_device, keep_mic_open, pre_roll_ms, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -138,6 +151,7 @@ func (s *Service) listen(ctx context.Context, c Settings) {
 
 func (s *Service) check(ctx context.Context, c Settings) error {
 	local := s.engine(c.LocalEngine)
+	wake := words(c.WakeWord)
 	_, known := retention(c.RetainAudio)
 	switch {
 	case c.Provider != "local" && c.Provider != "deepgram":
@@ -164,6 +178,12 @@ func (s *Service) check(ctx context.Context, c Settings) error {
 		return fault.InvalidField("preRollMs", fault.CodeRange, "The pre-roll must be 0 to %d ms.", capture.MaxPreRoll.Milliseconds())
 	case c.PreRollMs > 0 && !c.KeepMicOpen:
 		return fault.InvalidField("preRollMs", fault.CodeInvalid, "The pre-roll needs the microphone to stay open.")
+	case c.TTSProvider != ttsSystem && c.TTSProvider != "none":
+		return fault.InvalidField("ttsProvider", fault.CodeRange, "The voice that reads aloud must be system or none.")
+	case len(wake) == 0 || len(wake) > 4 || len(c.WakeWord) > 64:
+		return fault.InvalidField("wakeWord", fault.CodeRange, "The wake word has 1 to 4 words.")
+	case c.WakeWordEnabled:
+		return fault.Unavailablef("Helix can't listen for a wake word yet. Hold the push-to-talk key, or bind helix voice toggle to a key of your desktop.")
 	}
 	return nil
 }

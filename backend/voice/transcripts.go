@@ -43,8 +43,12 @@ func (s *Service) addTranscript(tx *storage.Tx, user, recording uuid.UUID, engin
 	if _, err := tx.Exec(`UPDATE voice_transcripts SET is_current = 0, updated_at = ? WHERE recording_id = ? AND user_id = ? AND is_current = 1`, tx.Now, recording, user); err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO voice_transcripts (id, user_id, recording_id, engine, model, language_code, text, confidence, words, is_current, edited_at, created_at, updated_at)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, ?11)`, id, user, recording, engine, t.Model, t.Language, text, confidence, words, edited, tx.Now)
+	conf, err := settings(tx, user)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO voice_transcripts (id, user_id, recording_id, engine, model, language_code, text, confidence, words, is_current, edited_at, created_at, updated_at, device_only)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, ?11, ?12)`, id, user, recording, engine, t.Model, t.Language, text, confidence, words, edited, tx.Now, !conf.SaveTranscripts)
 	return err
 }
 

@@ -278,8 +278,17 @@ type Settings struct {
 	TrimSilence bool `json:"trimSilence"`
 	// Denoise removes background noise from the sound that local engines get; with DenoiseForCloud,
 	// services too. What is stored is not changed.
-	Denoise          bool   `json:"denoise"`
-	DenoiseForCloud  bool   `json:"denoiseForCloud"`
+	Denoise         bool `json:"denoise"`
+	DenoiseForCloud bool `json:"denoiseForCloud"`
+	// SaveTranscripts syncs the texts of later transcriptions; without it, they stay on this device.
+	SaveTranscripts bool `json:"saveTranscripts"`
+	// SaveAudio keeps the sound of recordings on the hub too, encrypted, for the user's other devices.
+	SaveAudio   bool   `json:"saveAudio"`
+	TTSProvider string `json:"ttsProvider"` // what reads aloud: system, or none
+	// WakeWord may be said before a command and is not part of it. WakeWordEnabled is always false:
+	// nothing listens for it.
+	WakeWord         string `json:"wakeWord"`
+	WakeWordEnabled  bool   `json:"wakeWordEnabled"`
 	RetainAudio      string `json:"retainAudio"` // forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned
 	PushToTalkKey    string `json:"pushToTalkKey"`
 	CommandConfirmMs int64  `json:"commandConfirmMs"` // how long a command waits for a confirmation
@@ -308,6 +317,12 @@ type SettingsParams struct {
 	InputDevice      *string `json:"inputDevice,omitempty"`
 	KeepMicOpen      *bool   `json:"keepMicOpen,omitempty"`
 	PreRollMs        *int64  `json:"preRollMs,omitempty"`
+
+	SaveTranscripts *bool   `json:"saveTranscripts,omitempty"`
+	SaveAudio       *bool   `json:"saveAudio,omitempty"`
+	TTSProvider     *string `json:"ttsProvider,omitempty"`
+	WakeWord        *string `json:"wakeWord,omitempty"`
+	WakeWordEnabled *bool   `json:"wakeWordEnabled,omitempty"` // true is refused: no build can listen for it
 }
 
 // Transcribed is published when the transcription status of a recording changes.

@@ -250,7 +250,7 @@ type recordingRow struct {
 // recording reads a recording of the caller that is not deleted.
 func (s *Service) recording(tx *storage.Tx, id uuid.UUID) (r recordingRow, err error) {
 	r.id = id
-	err = tx.QueryRow(`SELECT iif(sound_deleted_at IS NULL, coalesce(audio_sha256, ''), ''), `+formatOf+`, duration_ms, created_at FROM voice_recordings r WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, identity.UserID(tx.Context())).
+	err = tx.QueryRow(`SELECT iif(sound_deleted_at IS NULL, coalesce(`+soundOf+`, ''), ''), `+formatOf+`, duration_ms, created_at FROM voice_recordings r WHERE id = ? AND user_id = ? AND deleted_at IS NULL`, id, identity.UserID(tx.Context())).
 		Scan(&r.audio, &r.format, &r.duration, storage.Time(&r.created))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fault.NotFoundf("Recording not found.")

@@ -1,5 +1,6 @@
 // Sync: two backends and two pages on one PostgreSQL. From an empty database to a second device by the wizard, edits
-// that travel, edits without a connection, conflicts and their inbox, devices, what could not be synced.
+// that travel, edits without a connection, conflicts and their inbox, devices, shared skills, what could not be synced.
+import { createServer } from "node:http";
 import { startHelix } from "./lib/helix.mjs";
 import { openPage, until } from "./lib/page.mjs";
 import { startPostgres } from "./lib/postgres.mjs";
@@ -12,6 +13,7 @@ export default async function (t) {
     other = await openPage(t.browser, helix, "sync-laptop");
     const both = { a: t, b: other, hub };
     await notConnected(t);
+    await project(t);
     await connect(both);
     await join(both);
     await travels(both);
@@ -22,6 +24,7 @@ export default async function (t) {
     await deletion(both);
     await notSynced(both);
     await devices(both);
+    await shares(both);
     await problems(both);
     t.complaints.push(...other.complaints);
   } catch (e) {
@@ -62,6 +65,40 @@ async function notConnected({ page, go, looks }) {
   await go("sync");
   await page.getByText("Keep your devices the same").waitFor();
   await looks("begin");
+}
+
+/** A person signs in to a project with a code from an e-mail; the project refuses a wrong one. */
+async function project({ page, looks, check }) {
+  const asked = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url);
+    response.writeHead(request.url === "/auth/v1/otp" ? 200 : 403).end("{}");
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  try {
+    await page.getByRole("button", { name: "Connect a hub" }).click();
+    await dialog(page).getByRole("combobox", { name: "Hub" }).click();
+    await page.getByRole("option", { name: /Supabase project/ }).click();
+    await dialog(page).getByLabel("Project URL").fill(`http://127.0.0.1:${server.address().port}`);
+    await dialog(page).getByLabel("Publishable key").fill("sb_secret_x");
+    await dialog(page).getByLabel("E-mail address").fill("nora@example.com");
+    await dialog(page).getByRole("button", { name: "Send a code" }).click();
+    await dialog(page).getByText("This is a secret key").waitFor();
+    check(asked.length === 0, "a secret key is sent nowhere");
+    await dialog(page).getByLabel("Publishable key").fill("sb_publishable_x");
+    await looks("wizard-project");
+    await dialog(page).getByRole("button", { name: "Send a code" }).click();
+    await dialog(page).getByLabel("Code from the e-mail").fill("000000");
+    await looks("wizard-mail");
+    await dialog(page).getByRole("button", { name: "Next" }).click();
+    await dialog(page).getByRole("button", { name: "Connect" }).click();
+    await dialog(page).getByText(/refused the sign-in/).waitFor();
+    check(asked.join() === "/auth/v1/otp,/auth/v1/verify", "the code was sent and tried once");
+    await dialog(page).getByRole("button", { name: "Back" }).click();
+    await dialog(page).getByRole("button", { name: "Cancel" }).click();
+  } finally {
+    server.close();
+  }
 }
 
 /** The wizard makes an empty database the hub. */
@@ -301,6 +338,39 @@ async function devices({ a, b }) {
   await page.keyboard.press("Control+z");
   await list.getByText("travel laptop").waitFor();
   await b.rpc("sync.coordinate", {});
+}
+
+/** A skill is shared with a link, reviewed and imported on the other device, and the link is withdrawn. */
+async function shares({ a, b }) {
+  const { page } = a;
+  const { key } = (await a.rpc("skills.templates", {})).templates[0];
+  const skill = await a.rpc("skills.create_from_template", { key });
+  await a.go(`skills/${skill.skillId}/sharing`);
+  const links = page.getByRole("complementary", { name: "Skill" });
+  await links.getByText("Not shared", { exact: true }).waitFor();
+  await links.getByRole("button", { name: "Share…" }).click();
+  await a.looks("share");
+  await dialog(page).getByRole("button", { name: "Create link" }).click();
+  const url = await dialog(page).getByLabel(/^Link to version/).inputValue();
+  await dialog(page).getByRole("button", { name: "Done" }).click();
+  await links.getByText("With the link").waitFor();
+  await a.looks("shared");
+
+  await b.go("skills");
+  await b.page.getByRole("button", { name: "Import", exact: true }).click();
+  await dialog(b.page).getByText("Nobody shares a skill with everyone yet.").waitFor();
+  await dialog(b.page).getByLabel("Shared link").fill(url);
+  await b.looks("import-link");
+  await dialog(b.page).getByRole("button", { name: "Review", exact: true }).click();
+  await dialog(b.page).getByRole("heading", { name: skill.name }).waitFor();
+  await b.looks("import-review");
+  await dialog(b.page).getByRole("button", { name: /^Add/ }).click();
+  await until(async () => (await b.rpc("skills.list_composite", {})).skills.some((x) => x.skillId !== skill.skillId && x.name.startsWith(skill.name)), "the copy is there");
+
+  await links.getByRole("button", { name: "Withdraw" }).click();
+  await toast(page, "Sharing ended").waitFor();
+  const refused = await b.rpc("skills.import", { url, dryRun: true }).then(() => "", (e) => String(e.message ?? e));
+  a.check(/no longer shared/.test(refused), `the link has ended: ${refused}`);
 }
 
 /** A removed device says so, keeps everything, and can leave. */

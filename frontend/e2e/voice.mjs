@@ -196,6 +196,12 @@ async function settings({ page, rpc, check, looks }) {
   await toast(page, "Couldn't change the settings").waitFor();
   check((await rpc("voice.get_settings", {})).language === "en-US", "the previous value stays");
   await looks("settings");
+  for (const [label, field, value] of [["Sync transcripts", "saveTranscripts", false], ["Sync audio", "saveAudio", true]]) {
+    await page.getByRole("switch", { name: label }).click();
+    await until(async () => (await rpc("voice.get_settings", {}))[field] === value, `${label} was changed`);
+  }
+  await page.getByRole("switch", { name: "Sync audio" }).scrollIntoViewIfNeeded();
+  await looks("sync-settings");
   // Models are only listed: nothing is downloaded without a click.
   const models = page.getByRole("list", { name: "Models of whisper.cpp" });
   await models.getByRole("button", { name: "Install base", exact: true }).scrollIntoViewIfNeeded();
@@ -230,8 +236,14 @@ async function voicemail({ page, rpc, check, go, looks }) {
   await panel(page).getByRole("heading", { name: "From Anna" }).waitFor();
   await until(async () => (await rpc("voice.list_voicemail", { heard: true })).messages[0]?.sender === "Anna", "it is heard");
   await go("voice/voicemail");
-  await view.getByRole("button", { name: "Archive: Anna" }).click();
-  await view.getByRole("button", { name: "Anna", exact: true }).waitFor({ state: "detached" });
+  for (const again of [false, true]) {
+    await view.getByRole("button", { name: "Archive: Anna" }).click();
+    await view.getByRole("button", { name: "Anna", exact: true }).waitFor({ state: "detached" });
+    if (again) break;
+    await page.getByText("Archived the voicemail of Anna").first().waitFor();
+    await page.keyboard.press("ControlOrMeta+z");
+    await view.getByRole("button", { name: "Anna", exact: true }).waitFor();
+  }
   await view.getByRole("checkbox", { name: "Archived" }).check();
   await view.getByRole("button", { name: "Move back: Anna" }).click();
   await view.getByText("No archived voicemail").waitFor();

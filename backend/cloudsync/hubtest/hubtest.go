@@ -185,6 +185,9 @@ func New(t testing.TB) *Server {
 	return s
 }
 
+// PID returns the id of the server's main process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Port returns the port of the server.
 func (s *Server) Port() int { return s.port }
 

@@ -17,6 +17,7 @@ type Proxy struct {
 	target string
 	left   atomic.Int64 // bytes until the next break
 	broke  atomic.Value // func()
+	closed atomic.Bool
 	wg     sync.WaitGroup
 	mu     sync.Mutex
 	open   map[net.Conn]bool
@@ -57,6 +58,12 @@ func (p *Proxy) BreakAfter(n int64, broke func()) {
 // Heal cancels BreakAfter.
 func (p *Proxy) Heal() { p.left.Store(math.MaxInt64) }
 
+// Block closes all connections and refuses new ones, or accepts them again.
+func (p *Proxy) Block(on bool) {
+	p.closed.Store(on)
+	p.Drop()
+}
+
 // Drop closes all connections.
 func (p *Proxy) Drop() {
 	p.mu.Lock()
@@ -72,6 +79,10 @@ func (p *Proxy) accept() {
 		in, err := p.l.Accept()
 		if err != nil {
 			return
+		}
+		if p.closed.Load() {
+			_ = in.Close()
+			continue
 		}
 		out, err := net.Dial("tcp", p.target)
 		if err != nil {

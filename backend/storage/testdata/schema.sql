@@ -691,6 +691,19 @@ CREATE TABLE device_keys (
     retired_at  INTEGER
 ) STRICT;
 
+CREATE TABLE discovery_catalog (
+    id         BLOB PRIMARY KEY CHECK (length(id) = 16),
+    user_id    BLOB NOT NULL CHECK (length(user_id) = 16),
+    kind       TEXT NOT NULL CHECK (kind IN ('dir', 'list')),
+    location   TEXT NOT NULL, -- path or address
+    entries    TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(entries)),
+    signature  BLOB,          -- of the names, sizes and times of the files of a folder
+    error      TEXT NOT NULL DEFAULT '', -- of the last reading; the former entries stay
+    read_at    INTEGER,
+    created_at INTEGER NOT NULL,
+    UNIQUE (user_id, location)
+) STRICT;
+
 CREATE TABLE documents (
     id           BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id      BLOB NOT NULL CHECK (length(user_id) = 16),
@@ -757,19 +770,19 @@ CREATE TABLE item_vectors (
     PRIMARY KEY (item_kind, item_id, model_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mcp_calls (
+CREATE TABLE "mcp_calls" (
     id              BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
     server_id       BLOB NOT NULL,
     server          TEXT NOT NULL,
     tool            TEXT NOT NULL,
     arguments       TEXT NOT NULL, -- without secrets
-    output          TEXT NOT NULL,
+    output          TEXT NOT NULL DEFAULT '',
     output_sha256   TEXT CHECK (output_sha256 GLOB 'sha256:*'), -- an output too large for the row
-    status          TEXT NOT NULL CHECK (status IN ('success', 'failure', 'timeout', 'cancelled')),
+    status          TEXT NOT NULL CHECK (status IN ('running', 'success', 'failure', 'timeout', 'cancelled')),
     error_class     TEXT NOT NULL DEFAULT '',
-    duration_ms     INTEGER NOT NULL,
-    bytes           INTEGER NOT NULL, -- of the output
+    duration_ms     INTEGER NOT NULL DEFAULT 0,
+    bytes           INTEGER NOT NULL DEFAULT 0, -- of the output
     definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
     caller          TEXT NOT NULL,
     run_id          BLOB CHECK (length(run_id) = 16),
@@ -1855,7 +1868,7 @@ CREATE TABLE voice_recordings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), sound_deleted_at INTEGER, audio_format TEXT NOT NULL DEFAULT '') STRICT;
+, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), gaps TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gaps)), recovered INTEGER NOT NULL DEFAULT 0 CHECK (recovered IN (0, 1)), sound_deleted_at INTEGER, audio_format TEXT NOT NULL DEFAULT '', hub_audio TEXT CHECK (hub_audio GLOB 'sha256:*')) STRICT;
 
 CREATE TABLE voice_sessions (
     id         BLOB PRIMARY KEY CHECK (length(id) = 16),
@@ -1882,7 +1895,7 @@ CREATE TABLE voice_settings (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     sync_meta    BLOB
-, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1)), local_model TEXT NOT NULL DEFAULT '') STRICT;
+, vad_enabled INTEGER NOT NULL DEFAULT 1 CHECK (vad_enabled IN (0, 1)), retain_audio TEXT NOT NULL DEFAULT 'forever', push_to_talk_key TEXT NOT NULL DEFAULT '', command_confirm_ms INTEGER NOT NULL DEFAULT 15000, denoise INTEGER NOT NULL DEFAULT 0 CHECK (denoise IN (0, 1)), denoise_for_cloud INTEGER NOT NULL DEFAULT 0 CHECK (denoise_for_cloud IN (0, 1)), trim_silence INTEGER NOT NULL DEFAULT 1 CHECK (trim_silence IN (0, 1)), local_model TEXT NOT NULL DEFAULT '', save_transcripts INTEGER NOT NULL DEFAULT 1 CHECK (save_transcripts IN (0, 1)), save_audio INTEGER NOT NULL DEFAULT 0 CHECK (save_audio IN (0, 1)), tts_provider TEXT NOT NULL DEFAULT 'system' CHECK (tts_provider IN ('system', 'none')), wake_word TEXT NOT NULL DEFAULT 'hey helix') STRICT;
 
 CREATE TABLE voice_transcript_items (
     item          INTEGER PRIMARY KEY, -- the row in voice_transcripts_fts
@@ -1905,7 +1918,7 @@ CREATE TABLE voice_transcripts (
     updated_at    INTEGER NOT NULL,
     deleted_at    INTEGER,
     sync_meta     BLOB
-) STRICT;
+, device_only INTEGER NOT NULL DEFAULT 0 CHECK (device_only IN (0, 1))) STRICT;
 
 CREATE VIRTUAL TABLE voice_transcripts_fts USING fts5 (text, title, tags, tokenize = 'unicode61 remove_diacritics 2');
 
@@ -1969,15 +1982,13 @@ CREATE INDEX agent_ledger_session ON agent_ledger (session_id) WHERE session_id 
 
 CREATE INDEX agent_ledger_turn ON agent_ledger (turn_id) WHERE turn_id IS NOT NULL;
 
+CREATE INDEX agent_turns_open ON agent_turns (user_id, state) WHERE state IN ('queued', 'running', 'waiting');
+
 CREATE INDEX agent_turns_report ON agent_turns (report_to) WHERE report_to IS NOT NULL;
 
 CREATE INDEX agent_turns_retry ON agent_turns (retry_of) WHERE retry_of IS NOT NULL;
 
 CREATE INDEX agent_turns_session ON agent_turns (session_id, created_at, id);
-
-CREATE INDEX agent_turns_state ON agent_turns (state);
-
-CREATE INDEX agent_turns_user ON agent_turns (user_id, state);
 
 CREATE INDEX audit_log_action ON audit_log (action);
 
@@ -2133,7 +2144,7 @@ CREATE INDEX gateway_tokens_user ON gateway_tokens (user_id);
 
 CREATE INDEX item_vectors_user ON item_vectors (user_id);
 
-CREATE INDEX mcp_calls_server ON mcp_calls (server_id, created_at);
+CREATE INDEX mcp_calls_running ON mcp_calls (created_at) WHERE status = 'running';
 
 CREATE INDEX mcp_calls_user ON mcp_calls (user_id, created_at);
 

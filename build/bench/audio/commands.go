@@ -26,12 +26,16 @@ const (
 )
 
 // voice opens a database in a folder of its own.
-func (b *bench) voice(name string) (db *storage.DB, s *voice.Service, ctx context.Context, done func()) {
+func (b *bench) voice(name string, o voice.Options) (db *storage.DB, s *voice.Service, ctx context.Context, done func()) {
 	dir := b.path(name)
 	check(os.MkdirAll(dir, 0o700))
 	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
 	check(err)
-	s = voice.New(db, voice.Options{Bus: bus.New(), Dir: filepath.Join(dir, "voice")})
+	o.Dir = filepath.Join(dir, "voice")
+	if o.Bus == nil {
+		o.Bus = bus.New()
+	}
+	s = voice.New(db, o)
 	ctx = identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed()})
 	return db, s, ctx, func() {
 		check(s.Close())
@@ -41,7 +45,7 @@ func (b *bench) voice(name string) (db *storage.DB, s *voice.Service, ctx contex
 
 // commands measures how long it takes to find the command that was said among many.
 func (b *bench) commands() {
-	_, s, ctx, done := b.voice("commands")
+	_, s, ctx, done := b.voice("commands", voice.Options{})
 	defer done()
 	verbs := []string{"open", "show", "close", "remember", "start", "stop", "read", "find", "send", "tell"}
 	things := []string{"garden", "kitchen", "letter", "budget", "report", "journal", "camera", "heating", "window", "project"}
@@ -76,7 +80,7 @@ func (b *bench) corpus() {
 		NearMisses, Sentences []string
 	}
 	check(json.Unmarshal(text, &p))
-	_, s, ctx, done := b.voice("corpus")
+	_, s, ctx, done := b.voice("corpus", voice.Options{})
 	defer done()
 	for _, c := range p.Commands {
 		_, err := s.CreateCommand(ctx, voice.CreateCommandParams{Name: c.Phrase, TriggerPhrase: c.Phrase, ActionType: "navigation", NavigationTarget: "chat"})

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"helix/backend/storage"
 	"helix/backend/transcribe"
@@ -18,11 +20,18 @@ const memoCount = 10_000
 
 // memos measures the search in many transcripts and the waveform of an hour.
 func (b *bench) memos() {
-	db, s, ctx, done := b.voice("memos")
+	db, s, ctx, done := b.voice("memos", voice.Options{})
 	defer done()
 	r := rand.New(rand.NewPCG(1, 2))
-	vocabulary := strings.Fields(strings.Join(sentences, " "))
-	pick := func() string { return vocabulary[r.IntN(len(vocabulary))] }
+	vocabulary := slices.Compact(slices.Sorted(slices.Values(strings.Fields(strings.Join(sentences, " ")))))
+	zipf := rand.NewZipf(r, 1.1, 2.7, 20_000) // the frequency of words in a language
+	pick := func() string {
+		if n := int(zipf.Uint64()); n < len(vocabulary) {
+			return vocabulary[n]
+		} else {
+			return strconv.FormatUint(uint64(n)*2654435761%36_000_000_000+1_000_000_000, 36) // few begin alike
+		}
+	}
 	check(db.Write(ctx, func(tx *storage.Tx) error {
 		for range memoCount {
 			said := make([]transcribe.Word, 100)
@@ -62,8 +71,7 @@ func (b *bench) memos() {
 	slices.Sort(times)
 	figures.Print(fmt.Sprintf("search for two words in %d transcripts, processor time, p95", memoCount), times[len(times)*95/100], "ms", 0, "")
 
-	run("ffmpeg", "-v", "error", "-stream_loop", "-1", "-i", b.path("speech.flac"), "-t", "3600", "-c", "copy", b.path("wave.flac"))
-	up, err := s.UploadMemo(ctx, voice.UploadParams{Path: b.path("wave.flac")})
+	up, err := s.UploadMemo(ctx, voice.UploadParams{Path: b.long("flac", time.Hour)})
 	check(err)
 	draw := func() float64 {
 		return cpu(func() {

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"helix/backend/audio"
 	"helix/backend/audio/denoise"
@@ -36,44 +34,22 @@ var voices = []string{"rms", "slt"}
 func (b *bench) noise() {
 	s := denoise.New()
 	defer s.Close() //nolint:errcheck // the process ends
-	at48 := func(path string) []float32 {
-		f, err := os.Open(path)
+	figures.Print("load the noise suppressor, processor time", cpu(func() {
+		d, err := s.Source(context.Background(), &list{})
 		check(err)
-		defer f.Close()
-		st, err := audio.Open(f)
-		check(err)
-		src, err := audio.Resample(st, st.SampleRate, denoise.Rate)
-		check(err)
-		return readAll(src)
-	}
-	start := time.Now()
-	d, err := s.Source(context.Background(), &list{})
-	check(err)
-	figures.Print("load the noise suppressor", float64(time.Since(start).Milliseconds()), "ms", 0, "")
-	check(d.Close())
+		check(d.Close())
+	}).Seconds()*1000, "ms", 0, "")
 	for _, voice := range voices {
 		path := b.path("speech-" + voice + ".wav")
 		run("flite", "-voice", voice, "-t", strings.Join(sentences, ". "), "-o", path)
-		speech := at48(path)
+		speech := samplesAt(path, denoise.Rate)
 		for _, c := range []struct {
 			kind string
 			snr  float64
 		}{{"white", 0}, {"pink", 5}, {"brown", 5}} {
-			wav := b.path("noise.wav")
-			run("sox", "-R", "-n", "-r", fmt.Sprint(denoise.Rate), "-c", "1", wav, "synth", fmt.Sprint(len(speech)/denoise.Rate+1), c.kind+"noise", "gain", "-12")
-			noise := at48(wav)[:len(speech)]
-			scale := float32(math.Sqrt(energy(speech) / energy(noise) / math.Pow(10, c.snr/10)))
-			noisy := make([]float32, len(speech))
-			for i := range noisy {
-				noisy[i] = speech[i] + scale*noise[i]
-			}
+			noisy := b.noisy(speech, c.kind, c.snr)
 			var out []float32
-			used := cpu(func() {
-				src, err := s.Source(context.Background(), &list{noisy})
-				check(err)
-				out = readAll(src)
-				check(src.Close())
-			})
+			used := cpu(func() { out = denoised(s, noisy) })
 			figures.Print(fmt.Sprintf("gain in SI-SDR, %s noise at %.0f dB, voice %s", c.kind, c.snr, voice), sisdr(speech, out)-sisdr(speech, noisy), "dB", 0, "")
 			if c.kind == "white" && voice == voices[0] {
 				figures.Print("speed of noise suppression", float64(len(noisy))/denoise.Rate/used.Seconds(), "× real time", 0, "")
@@ -82,30 +58,83 @@ func (b *bench) noise() {
 	}
 }
 
-// words measures the word error rate and the word times of PocketSphinx through our decoder and speech detection.
+// noisy returns speech with noise at a signal-to-noise ratio in dB. Both have the rate of the suppressor.
+func (b *bench) noisy(speech []float32, kind string, snr float64) []float32 {
+	path := b.path("noise.wav")
+	run("sox", "-R", "-n", "-r", fmt.Sprint(denoise.Rate), "-c", "1", path, "synth", fmt.Sprint(len(speech)/denoise.Rate+1), kind+"noise", "gain", "-12")
+	noise := samplesAt(path, denoise.Rate)[:len(speech)]
+	scale := float32(math.Sqrt(energy(speech) / energy(noise) / math.Pow(10, snr/10)))
+	for i := range noise {
+		noise[i] = speech[i] + scale*noise[i]
+	}
+	return noise
+}
+
+func denoised(s *denoise.Suppressor, x []float32) []float32 {
+	src, err := s.Source(context.Background(), &list{x})
+	check(err)
+	out := readAll(src)
+	check(src.Close())
+	return out
+}
+
+// recognized returns what PocketSphinx hears in samples at 16 kHz, through our speech detection.
+func (b *bench) recognized(x []float32) transcribe.Transcript {
+	out := b.path("engine.wav")
+	writeWAV(out, audio.Rate, &list{x})
+	d := audio.NewDetector()
+	d.Write(x)
+	t, err := transcribe.NewPocketSphinx().Transcribe(context.Background(), transcribe.Audio{Path: out, Duration: audio.Duration(int64(len(x)), audio.Rate), Speech: d.Speech()}, transcribe.Options{})
+	check(err)
+	return t
+}
+
+// wordTime is how far a word may be from its time, in ms.
+const wordTime = 150
+
+// words measures the word error rate and the word times of PocketSphinx, then its word error rate for
+// noisy speech and for the same without its noise.
 func (b *bench) words() {
+	suppressor := denoise.New()
+	defer suppressor.Close() //nolint:errcheck // the process ends
 	for _, voice := range voices {
 		var wrong, total int
 		var late []float64
 		for i, text := range sentences {
-			path := b.path(fmt.Sprintf("%s-%d.wav", voice, i))
-			run("flite", "-voice", voice, "-t", text, "-o", path)
-			x := samplesOf(path)
-			out := b.path("engine.wav")
-			writeWAV(out, audio.Rate, &list{x})
-			d := audio.NewDetector()
-			d.Write(x)
-			t, err := transcribe.NewPocketSphinx().Transcribe(context.Background(), transcribe.Audio{Path: out, Duration: audio.Duration(int64(len(x)), audio.Rate), Speech: d.Speech()}, transcribe.Options{})
-			check(err)
+			path := b.said(voice, i)
+			t := b.recognized(samplesOf(path))
 			want := strings.Fields(text)
 			total += len(want)
 			wrong += distance(want, strings.Fields(t.Text))
 			late = append(late, timeErrors(t.Words, want, spokenAt(voice, text))...)
 		}
 		slices.Sort(late)
+		near, _ := slices.BinarySearch(late, wordTime+1)
 		figures.Print("words that PocketSphinx gets wrong, voice "+voice, 100*float64(wrong)/float64(total), "%", 0, "")
-		figures.Print(fmt.Sprintf("error of word times, 99th percentile of %d, voice %s", len(late), voice), late[len(late)*99/100], "ms", 0, "")
+		figures.Print(fmt.Sprintf("word times within %d ms, of %d, voice %s", wordTime, len(late), voice), 100*float64(near)/float64(len(late)), "%", 0, "")
+		figures.Print("error of word times, p95, voice "+voice, late[len(late)*95/100], "ms", 0, "")
 	}
+	for _, kind := range []string{"white", "pink", "brown"} {
+		var noisy, clean, total int
+		for i, text := range sentences {
+			x := b.noisy(samplesAt(b.said(voices[0], i), denoise.Rate), kind, 10)
+			heard := func(x []float32) int {
+				src, err := audio.Resample(&list{x}, denoise.Rate, audio.Rate)
+				check(err)
+				return distance(strings.Fields(text), strings.Fields(b.recognized(readAll(src)).Text))
+			}
+			noisy, clean, total = noisy+heard(x), clean+heard(denoised(suppressor, x)), total+len(strings.Fields(text))
+		}
+		figures.Print("words that PocketSphinx gets wrong in "+kind+" noise at 10 dB", 100*float64(noisy)/float64(total), "%", 0, "")
+		figures.Print("the same without the noise", 100*float64(clean)/float64(total), "%", float64(clean)/float64(max(1, noisy)), "with the noise, "+kind)
+	}
+}
+
+// said returns the file of a sentence that flite has spoken.
+func (b *bench) said(voice string, i int) string {
+	path := b.path(fmt.Sprintf("%s-%d.wav", voice, i))
+	run("flite", "-voice", voice, "-t", sentences[i], "-o", path)
+	return path
 }
 
 // spokenAt returns when flite begins each word of a text, in ms, from the ends of its phones. It is nil if

@@ -50,7 +50,7 @@ func openService() *service {
 	perm := permission.New(db, db.Bus(), permission.Options{Audit: log})
 	s := &service{db: db, reg: callable.NewRegistry(perm)}
 	s.Service = mcp.New(db, mcp.Options{
-		Gate: callable.Gate{Permission: perm, Record: log.Record, Logger: quiet}, Logger: quiet, StateDir: dir, Getenv: os.Getenv, ShellPath: func() []string { return nil }, Callables: s.reg, Version: "1",
+		Gate: callable.Gate{Permission: perm, Record: log.RecordWith, Logger: quiet}, Logger: quiet, StateDir: dir, Getenv: os.Getenv, ShellPath: func() []string { return nil }, Callables: s.reg, Version: "1",
 	})
 	perm.Register(string(mcp.Kind), s.Service, nil)
 	s.reg.Add(s.Provider())

@@ -13,6 +13,7 @@ import (
 
 	"helix/backend/storage"
 	"helixbench/figures"
+	"helixbench/procfs"
 )
 
 const (
@@ -24,19 +25,20 @@ const (
 // push measures sending the changes that a device made while offline: packaging, sending, committing
 // and acknowledging them.
 func (b *bench) push() {
-	var ours, plain, limit []float64
+	var ours, plain, limit, device, server []float64
 	for range rounds {
 		for _, encrypt := range []bool{true, false} {
 			dsn := b.hub()
 			d := b.first(dsn, encrypt)
 			d.fill(b.rows, bulkSize)
 			var pushed int
-			rate := float64(b.rows) / took(func() { pushed = d.now("push").Pushed })
+			var rate float64
+			x, y := b.processor(func() { rate = float64(b.rows) / took(func() { pushed = d.now("push").Pushed }) })
 			if pushed < b.rows {
 				check(fmt.Errorf("%d of %d rows were pushed", pushed, b.rows))
 			}
 			if encrypt {
-				ours = append(ours, rate)
+				ours, device, server = append(ours, rate), append(device, x), append(server, y)
 			} else {
 				plain = append(plain, rate)
 			}
@@ -49,6 +51,23 @@ func (b *bench) push() {
 	figures.Print("push, encrypted", median(ours), "rows/s", median(ours)/pouch, "PouchDB")
 	figures.Print("push, plain", median(plain), "rows/s", median(plain)/median(limit), "COPY limit")
 	figures.Print("push, plain", median(plain), "rows/s", median(plain)/pouch, "PouchDB")
+	b.printProcessor("push, encrypted", device, server)
+}
+
+// processor returns the processor time that fn uses here and in PostgreSQL, in microseconds per row.
+func (b *bench) processor(fn func()) (device, server float64) {
+	used := func() (here, there float64) {
+		return float64(procfs.CPU(os.Getpid()).Microseconds()), float64(procfs.CPU(procfs.Family(b.pg.PID())...).Microseconds())
+	}
+	d, p := used()
+	fn()
+	device, server = used()
+	return (device - d) / float64(b.rows), (server - p) / float64(b.rows)
+}
+
+func (b *bench) printProcessor(name string, device, server []float64) {
+	figures.Print(name+", processor time of the device", median(device), "µs per row", 0, "")
+	figures.Print(name+", processor time of PostgreSQL", median(server), "µs per row", 0, "")
 }
 
 // firstCopy measures a new device copying all data.
@@ -61,10 +80,11 @@ func (b *bench) firstCopy() {
 		a := b.first(b.hub(), encrypt)
 		a.fill(b.rows, bulkSize)
 		a.now("push")
-		var ours, limit []float64
+		var ours, limit, device, server []float64
 		for range rounds {
 			d := b.second(a)
-			ours = append(ours, float64(b.rows)/took(func() { d.now("pull") }))
+			x, y := b.processor(func() { ours = append(ours, float64(b.rows)/took(func() { d.now("pull") })) })
+			device, server = append(device, x), append(server, y)
 			if n := d.count(`SELECT count(*) FROM memories`); n != b.rows {
 				check(fmt.Errorf("%d of %d rows came", n, b.rows))
 			}
@@ -73,6 +93,7 @@ func (b *bench) firstCopy() {
 		}
 		figures.Print(name, median(ours), "rows/s", median(ours)/median(limit), "SQLite upsert limit")
 		figures.Print(name, median(ours), "rows/s", median(ours)/b.pouch().pull, "PouchDB")
+		b.printProcessor(name, device, server)
 		a.close()
 	}
 }

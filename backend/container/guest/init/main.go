@@ -6,6 +6,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -35,6 +36,15 @@ func run() error {
 	if len(os.Args) == 2 && os.Args[1] == guest.OwnArg {
 		return os.Chown(guest.DataPath, guest.Nobody, guest.Nobody)
 	}
+	if len(os.Args) == 2 && os.Args[1] == guest.BootArg {
+		return boot()
+	}
+	if len(os.Args) == 2 && os.Args[1] == guest.CopyArg {
+		return replaceTree(guest.SourcePath, guest.DataPath, guest.Nobody)
+	}
+	// Opened before the files of this process belong to root.
+	own := read("/proc/self/oom_score_adj")
+	score, _ := os.OpenFile("/proc/self/oom_score_adj", os.O_WRONLY, 0) //nolint:errcheck // nil: it stays as it is
 	// Other processes of the same user may neither trace this one nor open its files.
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetDumpable, 0, 0); errno != 0 {
 		return errno
@@ -52,12 +62,27 @@ func run() error {
 	if err := c.Send(&guest.Message{Type: guest.TypeHello, Report: report()}); err != nil {
 		return err
 	}
-	i := &initProcess{conn: c, programs: map[uint32]*program{}, byPID: map[int]*program{}, base: cgroupCPU()}
+	i := &initProcess{conn: c, programs: map[uint32]*program{}, byPID: map[int]*program{}, base: cgroupCPU(), score: score, ownScore: own}
 	i.children.L = &i.mu
 	go i.reap()
 	err = c.Serve(i.handle)
 	i.killAll() // the container ends with this process
 	return err
+}
+
+// boot shows that a kernel can start this program. Tools don't run in virtual machines yet.
+func boot() error {
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	text, err := json.Marshal(report())
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stdout.WriteString(guest.Ready + " " + string(text) + "\n"); err != nil {
+		return err
+	}
+	return syscall.Reboot(syscall.LINUX_REBOOT_CMD_RESTART)
 }
 
 // ignoreReserved ignores the signals that the runtime leaves to C libraries, which set their own handlers for them.

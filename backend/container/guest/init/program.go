@@ -18,8 +18,10 @@ import (
 
 // initProcess is the state of this process.
 type initProcess struct {
-	conn *guest.Conn
-	base int64 // CPU time of the container before the first program
+	conn     *guest.Conn
+	base     int64    // CPU time of the container before the first program
+	score    *os.File // the oom_score_adj of this process
+	ownScore string   // what it was at the start
 
 	mu       sync.Mutex
 	children sync.Cond // a child was started
@@ -41,6 +43,9 @@ type program struct {
 	done    chan struct{} // its process has ended
 	sampled samples
 }
+
+// errKilled is the error of the start of a program that was ended before.
+var errKilled = errors.New("the program was ended before it was started")
 
 func (i *initProcess) handle(m *guest.Message) error {
 	switch m.Type {
@@ -104,6 +109,9 @@ func (i *initProcess) execute(p *program, in, out, problems *guest.Stream) *gues
 	}
 	events := oomEvents()
 	pipes, err := i.spawn(p, path)
+	if errors.Is(err, errKilled) {
+		return &guest.Exit{Code: 128 + int(syscall.SIGKILL), Ended: guest.EndedByKill}
+	}
 	if err != nil {
 		return missing(err)
 	}
@@ -188,7 +196,12 @@ func (i *initProcess) spawn(p *program, path string) (*pipes, error) {
 		attr.Files = append(attr.Files, f.Fd()) // in blocking mode, as programs expect
 	}
 	i.mu.Lock()
-	pid, err := syscall.ForkExec(path, p.start.Argv, attr)
+	pid, err := 0, errKilled
+	if p.ended == "" {
+		i.setScore("1000")
+		pid, err = syscall.ForkExec(path, p.start.Argv, attr)
+		i.setScore(i.ownScore)
+	}
 	if err == nil {
 		p.pid = pid
 		i.byPID[pid] = p
@@ -202,6 +215,14 @@ func (i *initProcess) spawn(p *program, path string) (*pipes, error) {
 		return nil, err
 	}
 	return &pipes{ours[0], ours[1], ours[2]}, nil
+}
+
+// setScore sets what programs that start now inherit: with 1000 the kernel ends them and not this process when memory
+// runs out, so that the reason is reported. The way back is allowed because that is not below what the runtime set.
+func (i *initProcess) setScore(v string) {
+	if i.score != nil {
+		i.score.WriteAt([]byte(v), 0) //nolint:errcheck // the kernel then chooses by size
+	}
 }
 
 // reap collects every process that ends, also those whose parents have ended.
@@ -234,15 +255,18 @@ func (i *initProcess) reap() {
 	}
 }
 
-// kill ends a program. The first reason stays.
+// kill ends a program, also one that has not been started yet. The first reason stays.
 func (i *initProcess) kill(p *program, why string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if p.pid == 0 || i.byPID[p.pid] != p {
+	if p.pid != 0 && i.byPID[p.pid] != p {
 		return
 	}
 	if p.ended == "" {
 		p.ended = why
+	}
+	if p.pid == 0 { // spawn sees it
+		return
 	}
 	syscall.Kill(-p.pid, syscall.SIGKILL) //nolint:errcheck // it has ended then
 	syscall.Kill(p.pid, syscall.SIGKILL)  //nolint:errcheck // it has ended then

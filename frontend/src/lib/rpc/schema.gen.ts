@@ -1937,7 +1937,7 @@ export interface CloudsyncSetupResult {
   /** Migrations is the number of migrations that were applied. */
   migrations: number;
   encrypted: boolean;
-  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. */
+  /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. It is empty if a firewall blocks the database; create one later. */
   recoveryCode?: string;
   /** Checks is the number of self-test checks that the hub passed. */
   checks: number;
@@ -2496,6 +2496,9 @@ export interface DiscoveryAcceptParams {
   operations?: string[];
   /** of the tool; default: that of the candidate */
   name?: string;
+  /** as in discovery.import_openapi */
+  server?: string;
+  serverVariables?: Record<string, string>;
 }
 
 /** AcceptResult is the tool that was made, or that was there already. It waits for approval. */
@@ -2549,8 +2552,10 @@ export interface DiscoveryCancelParams {
 export interface DiscoveryCandidate {
   /** for discovery.accept */
   ref: string;
-  /** catalog or imported */
+  /** catalog, imported or directory */
   source: string;
+  /** it is a manifest, for discovery.import_manifest */
+  manifest?: boolean;
   name: string;
   title: string;
   description: string;
@@ -2574,6 +2579,38 @@ export interface DiscoveryCapability {
   tier: string;
   idempotent: boolean;
   destructive: boolean;
+}
+
+/** Catalog is a folder with API descriptions and manifests, or a list of APIs on the web, that is searched too. */
+export interface DiscoveryCatalog {
+  catalogId: string;
+  /** dir or list */
+  kind: string;
+  /** path or address */
+  location: string;
+  entries: number;
+  /** when it was read */
+  updatedAt?: string;
+  /** why it couldn't be read the last time; what it had before is still searched */
+  error?: string;
+}
+
+/** CatalogAddParams name a folder or the address of a list. */
+export interface DiscoveryCatalogAddParams {
+  /** a folder that the user chose */
+  dir?: string;
+  /** in the form of https://api.apis.guru/v2/list.json */
+  listUrl?: string;
+}
+
+/** CatalogParams name a catalog. */
+export interface DiscoveryCatalogParams {
+  catalogId: string;
+}
+
+/** CatalogsResult lists the catalogs. */
+export interface DiscoveryCatalogsResult {
+  catalogs: DiscoveryCatalog[];
 }
 
 /** Changed is the event discovery.changed: a tool was imported, or its state changed. */
@@ -2673,6 +2710,8 @@ export interface DiscoveryExecutionSpec {
   /** SHA-256 of the kept part of the description */
   openapi: string;
   server: string;
+  /** what carries out the operations: caldav, ics, jmap or smtp; absent: HTTP requests as described */
+  protocol?: string;
   timeoutSeconds: number;
 }
 
@@ -3008,7 +3047,7 @@ export interface DiscoverySampleResult {
 export interface DiscoverySearchParams {
   /** words, at most 500 bytes */
   query: string;
-  /** catalog or imported; default: all */
+  /** catalog, imported or directory; default: all */
   sources?: string[];
   /** 1..50, default 10 */
   limit?: number;
@@ -3017,6 +3056,14 @@ export interface DiscoverySearchParams {
 /** SearchResult is a list of candidates, best first. */
 export interface DiscoverySearchResult {
   results: DiscoveryCandidate[];
+  skippedSources: DiscoverySkippedSource[];
+}
+
+/** SkippedSource is a catalog that couldn't be read for a search. */
+export interface DiscoverySkippedSource {
+  /** its location */
+  source: string;
+  reason: string;
 }
 
 /** Source is where a description comes from: exactly one of its fields. */
@@ -3025,7 +3072,7 @@ export interface DiscoverySource {
   path?: string;
   /** the text itself */
   content?: string;
-  /** https, or catalog: and the name of an API of the directory */
+  /** https, or a reference that discovery.search returned, such as catalog:open-meteo */
   url?: string;
 }
 
@@ -5287,8 +5334,9 @@ export interface ProvidersCatalogChanged {
   date: string;
 }
 
-/** Changed is published when an entry, or what is known about it, has changed. */
+/** Changed is published when an entry, what is known about it, or the models of a role have changed. */
 export interface ProvidersChanged {
+  /** Name is the entry; empty: a role. */
   name: string;
   state: string;
 }
@@ -5407,6 +5455,8 @@ export interface ProvidersModelInfo {
   output: number;
   prices: ProvidersPrice;
   status?: string;
+  /** LoadedWindow is the window with which a server on this computer has loaded the model; 0: it does not say. */
+  loadedWindow?: number;
   /** Source is catalog, server or assumed. */
   source: string;
   /** Host is the host that requests for the model are sent to. */
@@ -8370,7 +8420,7 @@ export interface SynthesisPatternsParams {
   /** default: active and stale */
   status?: string;
   minConfidence?: number;
-  /** confidence (default), salience, recent */
+  /** confidence (default), variety, salience, recent */
   sort?: string;
   /** 1 to 100; default 50 */
   limit?: number;
@@ -10083,6 +10133,15 @@ export interface VoiceSettings {
   /** Denoise removes background noise from the sound that local engines get; with DenoiseForCloud, services too. What is stored is not changed. */
   denoise: boolean;
   denoiseForCloud: boolean;
+  /** SaveTranscripts syncs the texts of later transcriptions; without it, they stay on this device. */
+  saveTranscripts: boolean;
+  /** SaveAudio keeps the sound of recordings on the hub too, encrypted, for the user's other devices. */
+  saveAudio: boolean;
+  /** what reads aloud: system, or none */
+  ttsProvider: string;
+  /** WakeWord may be said before a command and is not part of it. WakeWordEnabled is always false: nothing listens for it. */
+  wakeWord: string;
+  wakeWordEnabled: boolean;
   /** forever, until_transcribed or days:n; applies to transcribed recordings that are not pinned */
   retainAudio: string;
   pushToTalkKey: string;
@@ -10114,6 +10173,12 @@ export interface VoiceSettingsParams {
   inputDevice?: string;
   keepMicOpen?: boolean;
   preRollMs?: number;
+  saveTranscripts?: boolean;
+  saveAudio?: boolean;
+  ttsProvider?: string;
+  wakeWord?: string;
+  /** true is refused: no build can listen for it */
+  wakeWordEnabled?: boolean;
 }
 
 /** Slot is a variable part of a phrase. */
@@ -10826,7 +10891,7 @@ export interface Methods {
   "chat.rename": { params: AgentRenameParams; result: AgentSessionResult };
   /** Returns a chat from the trash. */
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
-  /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
+  /** Answers the input of a turn again. The old answer stays in the log and is hidden. A retry that has not ended is returned instead of starting another. */
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
   /** Finds words, or their prefixes, in the messages of the caller's chats, newest first: the order of the index, which can stop at the limit, while a rank has to be computed for every match. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
@@ -10852,7 +10917,7 @@ export interface Methods {
   "connect": { params: GatewayConnectParams; result: GatewayHello };
   /** Stores a tool, or another definition of the tool with that name, and asks for its approval. The image must be on this computer; the tool stays with exactly that image. */
   "container.add": { params: ContainertoolsAddParams; result: ContainertoolsTool };
-  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. */
+  /** Allows a tool to run. A definition that changed since it was shown is a Conflict. If another definition of the tool was approved before, a copy of what it has stored is kept for 7 days; see RestoreState. */
   "container.approve": { params: ContainertoolsApproveParams; result: ContainertoolsTool };
   /** Removes what a tool stored between its runs. While it runs, that is a Conflict. */
   "container.clear_state": { params: ContainertoolsToolParams; result: Record<string, never> };
@@ -10874,6 +10939,8 @@ export interface Methods {
   "container.reap": { params: Record<string, never>; result: ContainertoolsRemovedResult };
   /** Looks for a container engine again. */
   "container.recheck": { params: Record<string, never>; result: ContainerStatus };
+  /** Brings back what a tool had stored when its definition was last changed. That copy is kept for 7 days. What was stored since is lost. */
+  "container.restore_state": { params: ContainertoolsToolParams; result: Record<string, never> };
   /** Ends a tool for ever: its runs end, its permissions are removed and its name is free. The history of its runs and its image stay. */
   "container.revoke": { params: ContainertoolsToolParams; result: ContainertoolsRevokeResult };
   /** Runs a tool and returns when its container has been removed. A program that fails is a result without success; a run that could not start is an error. */
@@ -10888,7 +10955,7 @@ export interface Methods {
   "container.tools": { params: Record<string, never>; result: ContainertoolsToolsResult };
   /** Removes a volume whose tool no longer exists, with its files. */
   "container.volume_remove": { params: ContainertoolsVolumeParams; result: ContainertoolsRemovedResult };
-  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen. */
+  /** Lists the volumes of the caller's tools, and those whose tool no longer exists. These are removed 24 hours after they were first seen, and copies that RestoreState brings back 7 days after that. */
   "container.volumes": { params: Record<string, never>; result: ContainertoolsVolumesResult };
   /** Another name of schedules.create. Creates a schedule. */
   "cron.add": { params: SchedulerCreateParams; result: SchedulerSchedule };
@@ -10916,6 +10983,14 @@ export interface Methods {
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
   /** Another name of discovery.reject. Ends a request without a tool. */
   "discovery.cancel_request": { params: DiscoveryRejectParams; result: DiscoveryRequestResult };
+  /** Adds a catalog and reads it. Its entries are only found: importing one needs an approval like any import. A list on the web needs the setting discovery.online. */
+  "discovery.catalog_add": { params: DiscoveryCatalogAddParams; result: DiscoveryCatalogsResult };
+  /** Reads a catalog again. If that fails, its entries stay and the catalog has the error. */
+  "discovery.catalog_refresh": { params: DiscoveryCatalogParams; result: DiscoveryCatalogsResult };
+  /** Removes a catalog. Tools that were imported from it stay. */
+  "discovery.catalog_remove": { params: DiscoveryCatalogParams; result: DiscoveryCatalogsResult };
+  /** Lists the catalogs of the user. */
+  "discovery.catalogs": { params: Record<string, never>; result: DiscoveryCatalogsResult };
   /** Removes the credential of a scheme. Tokens of OAuth are revoked at the server that issued them, if it offers that. */
   "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
   /** Returns one run with its input and output. */
@@ -10952,7 +11027,7 @@ export interface Methods {
   "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
   /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
   "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
-  /** Finds tools and APIs by words: in the directory that comes with Helix and among the user's tools. It uses no network. The same words give the same list. */
+  /** Finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the user's tools. It uses no network. The same words give the same list. */
   "discovery.search": { params: DiscoverySearchParams; result: DiscoverySearchResult };
   /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
@@ -11826,7 +11901,7 @@ export interface Events {
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalog becomes active. */
   "providers.catalog_changed": ProvidersCatalogChanged;
-  /** Changed is published when an entry, or what is known about it, has changed. */
+  /** Changed is published when an entry, what is known about it, or the models of a role have changed. */
   "providers.changed": ProvidersChanged;
   /** Changed is the event that entries, layers, the soul or settings have changed. */
   "psychology.changed": PsychologyChanged;
@@ -12005,7 +12080,7 @@ export const METHODS = [
   { name: "config.set", scope: "admin", costly: false },
   { name: "connect", scope: "none", costly: false },
   { name: "container.add", scope: "write", costly: false },
-  { name: "container.approve", scope: "approve", costly: false },
+  { name: "container.approve", scope: "approve", costly: false, deadlineMs: 3600000 },
   { name: "container.clear_state", scope: "write", costly: false },
   { name: "container.image_import", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.image_pull", scope: "approve", costly: true },
@@ -12016,6 +12091,7 @@ export const METHODS = [
   { name: "container.pulls", scope: "read", costly: false },
   { name: "container.reap", scope: "write", costly: false },
   { name: "container.recheck", scope: "write", costly: false, deadlineMs: 240000 },
+  { name: "container.restore_state", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "container.revoke", scope: "write", costly: false },
   { name: "container.run", scope: "write", costly: true, deadlineMs: 3600000 },
   { name: "container.run_image", scope: "approve", costly: true, deadlineMs: 3600000 },
@@ -12037,6 +12113,10 @@ export const METHODS = [
   { name: "discovery.approve", scope: "approve", costly: false },
   { name: "discovery.cancel", scope: "write", costly: false },
   { name: "discovery.cancel_request", scope: "write", costly: false, aliasOf: "discovery.reject" },
+  { name: "discovery.catalog_add", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.catalog_refresh", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.catalog_remove", scope: "write", costly: false },
+  { name: "discovery.catalogs", scope: "read", costly: false },
   { name: "discovery.clear_auth", scope: "write", costly: false },
   { name: "discovery.execution", scope: "read", costly: false },
   { name: "discovery.executions", scope: "read", costly: false },

@@ -14,6 +14,7 @@ describe("capabilities", () => {
 
   it.each([
     ["network:https(*.example.com)", "Connect to any subdomain of example.com over HTTPS"],
+    ["network:smtp(smtp.example.com:587/me@example.com)", "Send e-mail as me@example.com through smtp.example.com:587"],
     ["network:localhost(8000-8100)", "Connect to programs on this computer, ports 8000-8100"],
     ["filesystem:read(~/Notes/**)", "Read everything in ~/Notes"],
     ["filesystem:write", "Write files in its own folder"],

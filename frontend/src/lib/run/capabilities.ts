@@ -60,6 +60,10 @@ export function explainCapability(text: string): string {
       return resource.startsWith("*.") ? say.subdomains(resource.slice(2)) : say.host(resource);
     case "network:localhost":
       return resource.includes("-") ? say.ports(resource) : say.port(resource);
+    case "network:smtp": {
+      const [, server = "", sender = ""] = /^([^/]*)\/(.*)$/.exec(resource) ?? [];
+      return sender === "" ? text : say.send(sender, server);
+    }
     case "filesystem:read": {
       const folder = /^(.+)\/(?:\*\*)?$/.exec(resource)?.[1];
       return folder === undefined ? say.read(resource) : say.readAll(folder);

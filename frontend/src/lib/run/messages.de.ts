@@ -197,6 +197,7 @@ export default {
     host: (host) => (host === "" ? "Über HTTPS mit einer Website verbinden" : `Über HTTPS mit ${host} verbinden`),
     ports: (ports) => `Mit Programmen auf diesem Computer verbinden, Ports ${ports}`,
     port: (port) => (port === "" ? "Mit Programmen auf diesem Computer verbinden" : `Mit einem Programm auf diesem Computer verbinden, Port ${port}`),
+    send: (sender, server) => `E-Mails als ${sender} über ${server} senden`,
     read: (path) => (path === "" ? "Dateien lesen" : `${path} lesen`),
     readAll: (path) => `Alles in ${path} lesen`,
     write: "Dateien im eigenen Ordner schreiben",

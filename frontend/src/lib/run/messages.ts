@@ -204,6 +204,7 @@ export const en = {
     host: (host: string) => (host === "" ? "Connect to a website over HTTPS" : `Connect to ${host} over HTTPS`),
     ports: (ports: string) => `Connect to programs on this computer, ports ${ports}`,
     port: (port: string) => (port === "" ? "Connect to programs on this computer" : `Connect to a program on this computer, port ${port}`),
+    send: (sender: string, server: string) => `Send e-mail as ${sender} through ${server}`,
     read: (path: string) => (path === "" ? "Read files" : `Read ${path}`),
     readAll: (path: string) => `Read everything in ${path}`,
     write: "Write files in its own folder",

@@ -22,6 +22,8 @@ export class AddTool {
   chosen = $state.raw<ReadonlyMap<string, number>>(new Map());
   name = $state("");
   server = $state("");
+  /** Values of the server's variables, by name. */
+  variables = $state<Record<string, string>>({});
   onConflict = $state<"" | "upgrade" | "rename">("");
   preview = $state.raw<Preview | null>(null);
   /** The candidate of a request that is added. */
@@ -52,6 +54,7 @@ export class AddTool {
     this.error = null;
     this.chosen = new Map();
     this.query = this.tag = this.name = this.server = this.onConflict = "";
+    this.variables = {};
     this.operations.clear();
     if (source) void this.inspect(source);
   }
@@ -65,7 +68,7 @@ export class AddTool {
     return this.#work(async (signal) => {
       const r = await this.#rpc.call("discovery.inspect_openapi", source, { signal });
       this.inspection = r;
-      this.server = r.servers[0]?.url ?? "";
+      this.setServer(r.servers[0]?.url ?? "");
       this.step = "operations";
       await this.read();
       if (r.counts.operations <= mostChosen) this.#choose(this.operations.data ?? [], true);
@@ -100,6 +103,20 @@ export class AddTool {
     void this.read();
   }
 
+  /** The variables of the chosen server; none if its address was written by hand. */
+  get asked(): NonNullable<Inspection["servers"][number]["variables"]> {
+    return this.inspection?.servers.find((s) => s.url === this.server)?.variables ?? [];
+  }
+  /** Chooses a server. What was entered for variables of the same name stays. */
+  setServer(url: string): void {
+    this.server = url;
+    this.variables = Object.fromEntries(this.asked.map((v) => [v.name, this.variables[v.name] ?? v.default ?? ""]));
+  }
+  get #where(): { server?: string; serverVariables?: Record<string, string> } {
+    if (this.server === "") return {};
+    return this.asked.length === 0 ? { server: this.server } : { server: this.server, serverVariables: { ...this.variables } };
+  }
+
   #choose(list: readonly Operation[], on: boolean): void {
     const next = new Map(this.chosen);
     for (const o of list) {
@@ -119,7 +136,7 @@ export class AddTool {
 
   get #params(): Params<"discovery.import_openapi"> {
     const name = this.name.trim();
-    return { specId: this.inspection!.specId, operations: [...this.chosen.keys()], ...(name === "" ? {} : { name }), ...(this.server === "" ? {} : { server: this.server }), ...(this.onConflict === "" ? {} : { onConflict: this.onConflict }) };
+    return { specId: this.inspection!.specId, operations: [...this.chosen.keys()], ...(name === "" ? {} : { name }), ...this.#where, ...(this.onConflict === "" ? {} : { onConflict: this.onConflict }) };
   }
 
   /** Shows what would be imported. */
@@ -136,7 +153,7 @@ export class AddTool {
     let id: string | null = null;
     await this.#work(async (signal) => {
       const { operations, name } = this.#params;
-      const made = this.origin ? await this.#rpc.call("discovery.accept", { ...this.origin, operations, name }, { signal }) : await this.#rpc.call("discovery.import_openapi", { ...this.#params, dryRun: false }, { signal });
+      const made = this.origin ? await this.#rpc.call("discovery.accept", { ...this.origin, operations, name, ...this.#where }, { signal }) : await this.#rpc.call("discovery.import_openapi", { ...this.#params, dryRun: false }, { signal });
       id = made.manifestId ?? null;
       this.open = false;
     });

@@ -18,7 +18,7 @@ export function patternList(rpc: Rpc): ListState<Pattern, { layer: string; type:
   return new ListState({
     id: (p) => p.id ?? "",
     route: route("insights", ["map", "people", "analyses"]),
-    filters: { layer: "", type: "", status: "", sort: "confidence" },
+    filters: { layer: "", type: "", status: "", sort: "variety" },
     read: async ({ query, filters, offset, limit, signal }) => {
       const params: Params<"memory.list_patterns"> = { limit, offset, sort: filters.sort };
       if (query !== "") params.query = query;

@@ -37,7 +37,7 @@ export default {
   anyLayer: "alle Ebenen",
   anyType: "alle Arten",
   states: { "": "aktuell", active: "aktiv", stale: "zuletzt nicht gefunden", rejected: "abgelehnt", superseded: "ersetzt" },
-  sorts: { confidence: "Sicherheit", salience: "Wichtigkeit", recent: "zuletzt gefunden" },
+  sorts: { variety: "die besten jeder Art", confidence: "Sicherheit", salience: "Wichtigkeit", recent: "zuletzt gefunden" },
   types: {
     temporal_cluster: "Zeit",
     semantic_cluster: "Thema",

@@ -36,7 +36,7 @@ export const en = {
   anyLayer: "all layers",
   anyType: "all types",
   states: { "": "current", active: "active", stale: "not seen recently", rejected: "rejected", superseded: "replaced" } as Record<string, string>,
-  sorts: { confidence: "confidence", salience: "importance", recent: "last seen" },
+  sorts: { variety: "best of each type", confidence: "confidence", salience: "importance", recent: "last seen" },
   types: {
     temporal_cluster: "Time",
     semantic_cluster: "Topic",

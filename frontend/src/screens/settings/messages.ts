@@ -128,6 +128,7 @@ export const en = {
     keyFrom: (source: string) => `key from ${source}`,
     name: "Name",
     nameHint: "a–z, 0–9, _ and -, starting with a letter",
+    nameTaken: "A service with this name exists. Use another name, or edit that service.",
     type: "Type",
     types: { openai: "OpenAI-compatible", openai_responses: "OpenAI Responses", anthropic: "Anthropic", gemini: "Gemini" },
     address: "Address",

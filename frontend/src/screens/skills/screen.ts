@@ -17,8 +17,8 @@ export const screen: ScreenDef = {
   icon: Blocks,
   needs: ["skills.list_composite"],
   item: (id) => `skills/${id}`,
-  // The former address of WASM tools.
-  link: (s) => (s.length === 2 && s[0] === "skills" && s[1] === "wasm" ? "tools/wasm" : null),
+  // A shared skill, and the former address of WASM tools.
+  link: (s, isId) => (s.length === 3 && s[0] === "skills" && s[1] === "shared" && isId(s[2]) ? s.join("/") : s.length === 2 && s[0] === "skills" && s[1] === "wasm" ? "tools/wasm" : null),
   load: () => import("./Skills.svelte"),
   keys: "g k",
   commands: () => [

@@ -78,6 +78,7 @@ async function setup(all: Conflict[] = ["a", "b", "c"].map((id) => conflict(id))
     "sync.devices": () => ({ devices: [] }),
     "sync.revoke_device": () => ({}),
     "sync.dead_letters": () => ({ deadLetters: [] }),
+    "sync.sign_in": () => ({}),
     "sync.setup": () => ({ userId: "", deviceId: "", site: 1, migrations: 1, encrypted: true, checks: 3 }),
   });
   const state = new SyncStatus();
@@ -181,6 +182,37 @@ describe("connecting", () => {
     await c.next();
     await c.next();
     expect([c.step, c.secret, rpc.sent("sync.setup").at(-1)]).toEqual(["done", "", { adminDsn: "postgres://x", encrypt: true }]);
+  });
+});
+
+describe("connecting through a project", () => {
+  it("asks for the code from the e-mail, and again when it was refused", async () => {
+    const { s, rpc } = await setup();
+    const c = s.connecting;
+    c.begin("hub");
+    c.secret = "postgres://x";
+    c.choose("project");
+    expect([c.secret, c.filled, c.steps]).toEqual(["", false, ["address", "mail", "encryption", "working", "done"]]);
+    c.project = { url: " https://abc.supabase.co ", publishableKey: "sb_secret_x", email: "a@example.com" };
+    rpc.failNext("sync.sign_in", new RpcError({ kind: "invalid", message: "This is a secret key.", details: { field: "publishableKey", code: "invalid" } }));
+    await c.next();
+    expect([c.step, c.errorOf("url"), c.errorOf("publishableKey")]).toEqual(["address", "", "This is a secret key."]);
+    c.project.publishableKey = "sb_publishable_x";
+    await c.next();
+    const project = { url: "https://abc.supabase.co", publishableKey: "sb_publishable_x", email: "a@example.com" };
+    expect([c.step, c.filled, rpc.sent("sync.sign_in").at(-1)]).toEqual(["mail", false, project]);
+    c.secret = "000000";
+    await c.next();
+    c.back();
+    expect(c.step).toBe("mail");
+    await c.next();
+    rpc.failNext("sync.setup", new RpcError({ kind: "denied", message: "The code is wrong." }));
+    await c.next();
+    expect([c.step, c.error]).toEqual(["mail", "The code is wrong."]);
+    c.secret = " 123456 ";
+    await c.next();
+    await c.next();
+    expect([c.step, c.secret, rpc.sent("sync.setup").at(-1)]).toEqual(["done", "", { project, code: "123456", encrypt: true }]);
   });
 });
 

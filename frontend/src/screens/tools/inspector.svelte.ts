@@ -5,7 +5,7 @@ import { Permissions } from "../../lib/run/permissions.svelte";
 import { isOpen } from "../../lib/run/states";
 import { moduleKey } from "./address";
 import { toolRuns, type ToolRuns } from "./history";
-import { ToolSharing } from "./sharing.svelte";
+import { Sharing } from "../../lib/sharing/sharing.svelte";
 import type { AuditEntry, Diff, Rights, StateEntry, Tool, UsageSummary, VersionInfo } from "./types";
 import type { Module, Report } from "./wasm/module";
 
@@ -60,7 +60,7 @@ export class ToolInspector {
   summary = $state.raw<UsageSummary | null>(null);
   readonly audit = new Load<Audit>();
   readonly stored = new Load<Stored>();
-  readonly sharing: ToolSharing;
+  readonly sharing: Sharing;
 
   /** The two compared versions, the older first. */
   compare = $state.raw<readonly [string, string] | null>(null);
@@ -78,7 +78,7 @@ export class ToolInspector {
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
-    this.sharing = new ToolSharing(rpc);
+    this.sharing = new Sharing(rpc, "tool");
     this.permissions = new Permissions(rpc);
   }
 

@@ -3,7 +3,7 @@ import { RpcError } from "../../lib/rpc/errors";
 import { MAX_BUNDLE, ToolImport, withoutSignatures } from "./importing.svelte";
 import { fake, item, tool } from "./fixtures";
 import { ToolSecrets } from "./secrets.svelte";
-import { ToolSharing } from "./sharing.svelte";
+import { Sharing } from "../../lib/sharing/sharing.svelte";
 import type { ImportItem } from "./types";
 
 function importing(items: ImportItem[]) {
@@ -103,7 +103,7 @@ describe("sharing", () => {
       },
       "tools.unshare": () => ({}),
     });
-    const s = new ToolSharing(rpc);
+    const s = new Sharing(rpc, "tool");
     s.begin("t1", "Text Counter");
     await s.share();
     expect(s.hub).toBe(false);

@@ -17,7 +17,6 @@ export type RunResult = Omit<Result<"tools.execute_custom">, "auditLog"> & Parti
 export type Diff = Result<"tools.diff">;
 export type Definition = ImportItem["definition"];
 export type ImportItem = Item<"tools.import", "items">;
-export type Share = Item<"tools.shares", "shares">;
 export type SecretInfo = Item<"tools.secrets", "secrets">;
 export type VersionInfo = Item<"tools.versions", "versions">;
 /** A stored run of a tool; for a module also where it ran. */

@@ -1,6 +1,7 @@
 import { ListState, route } from "../../lib/list/state";
 import { asError, fieldErrors, type EventData, type Params, type Rpc } from "../../lib/rpc";
 import { Load, nav, type Notify } from "../../lib/ui/state";
+import { memoAt } from "./address";
 import { t } from "./messages";
 import { readBack } from "./speech";
 import type { ActionType, Callable, Command, Match, RiskTier } from "./types";
@@ -193,11 +194,22 @@ export class Commands {
     }
   }
 
-  /** Reads the newest memo aloud: the loudspeaker is here. */
+  /** Whether the settings let texts be read aloud. If they can't be read, nothing is. */
+  async readsAloud(): Promise<boolean> {
+    try {
+      return (await this.#rpc.call("voice.get_settings", {})).ttsProvider === "system";
+    } catch {
+      return false;
+    }
+  }
+
+  /** Reads the newest memo aloud, since the loudspeaker is here, or opens it if nothing is to be read aloud. */
   async #readLast(): Promise<void> {
     try {
       const [memo] = (await this.#rpc.call("voice.list_memos", { limit: 1 })).memos;
-      if (memo) readBack((await this.#rpc.call("voice.get_memo", { memoId: memo.id })).text);
+      if (!memo) return;
+      if (await this.readsAloud()) readBack((await this.#rpc.call("voice.get_memo", { memoId: memo.id })).text, Promise.resolve(true));
+      else nav.go(memoAt(memo.id));
     } catch (e) {
       this.#notify.error(e, t.commandFailed(""));
     }

@@ -301,6 +301,53 @@ describe("sharing", () => {
     screen.stop();
   });
 
+  it("finds what others share, and adds exactly what was reviewed", async () => {
+    const { rpc, screen } = setup();
+    const { importing } = screen;
+    const shared = { shareId: "x1", url: "helix://skills/shared/x1", name: "Digest", version: "1.0.0" };
+    let hub = false;
+    rpc.handle({ "skills.search_public": (p: { query?: string }) => ({ skills: [], total: 0, hub, shared: p.query === "none" ? [] : [shared] }) });
+    importing.begin();
+    await until(() => importing.shared !== undefined);
+    expect(importing.shared).toBeNull();
+    hub = true;
+    await importing.search();
+    expect(importing.shared).toEqual([shared]);
+    importing.query = " none ";
+    await importing.search();
+    expect(importing.shared).toEqual([]);
+    await importing.readLink(` ${shared.url} `, shared.name);
+    expect([importing.name, importing.review?.action]).toEqual(["Digest", "created"]);
+    expect((await importing.add())?.skillId).toBe("s4");
+    expect(rpc.sent("skills.import")).toEqual([
+      { url: shared.url, onConflict: "rename", dryRun: true },
+      { url: shared.url, onConflict: "rename" },
+    ]);
+    rpc.failNext("skills.import", new RpcError({ kind: "not_found", message: "The skill is no longer shared." }));
+    await importing.readLink(shared.url);
+    expect([importing.open, importing.review, importing.error?.message]).toEqual([true, null, "The skill is no longer shared."]);
+    screen.stop();
+  });
+
+  it("makes a link to a skill and withdraws it", async () => {
+    const { rpc, screen } = setup();
+    const share = { shareId: "x1", url: "helix://skills/shared/x1", access: "link", version: "1.0.0" };
+    let shares: object[] = [];
+    rpc.handle({ "skills.shares": () => ({ shares, hub: true }), "skills.share": () => (shares = [share])[0], "skills.unshare": () => ((shares = []), {}) });
+    const { inspector } = screen;
+    inspector.show("s1");
+    inspector.setTab("sharing");
+    await until(() => inspector.sharing.hub === true);
+    inspector.sharing.begin("s1", "Digest");
+    inspector.sharing.access = "public";
+    await inspector.sharing.share();
+    expect(rpc.sent("skills.share")).toEqual([{ skillId: "s1", access: "public" }]);
+    expect([inspector.sharing.made?.url, inspector.sharing.live.length]).toEqual([share.url, 1]);
+    expect(await inspector.sharing.unshare("x1")).toBe(true);
+    expect([inspector.sharing.made, inspector.sharing.live.length]).toEqual([null, 0]);
+    screen.stop();
+  });
+
   it("makes a skill of a template, with its sample filled in", async () => {
     const { rpc, screen, said } = setup();
     const template = { key: "chain", name: "Digest", description: "", icon: "", shows: ["chain"], tools: ["Words"], skills: [], stepCount: 2, sampleInput: { text: "a" } };

@@ -1,9 +1,10 @@
 import type { Rpc } from "../../../lib/rpc";
+import { Sharing } from "../../../lib/sharing/sharing.svelte";
 import { Load } from "../../../lib/ui/state";
 import { skillRuns, type SkillRuns } from "./history";
 import type { Meta, RightsPreview, Version, VersionDiff } from "./types";
 
-export type CompositeTab = "run" | "timeline" | "versions" | "history" | "details";
+export type CompositeTab = "run" | "timeline" | "versions" | "history" | "sharing" | "details";
 
 /** Everything about the selected skill: its details, its permissions, its versions and its runs. */
 export class CompositeInspector {
@@ -15,6 +16,7 @@ export class CompositeInspector {
   readonly rights = new Load<RightsPreview>();
   readonly versions = new Load<readonly Version[]>();
   readonly diff = new Load<VersionDiff>();
+  readonly sharing: Sharing;
   history = $state.raw<SkillRuns | null>(null);
   /** Total size of the history in bytes. */
   historyBytes = $state(0);
@@ -29,6 +31,7 @@ export class CompositeInspector {
 
   constructor(rpc: Rpc) {
     this.#rpc = rpc;
+    this.sharing = new Sharing(rpc, "skill");
   }
 
   start(): void {
@@ -55,7 +58,7 @@ export class CompositeInspector {
   show(id: string | null): void {
     if (id === this.id) return;
     this.id = id;
-    for (const load of [this.skill, this.rights, this.versions, this.diff]) load.clear();
+    for (const load of [this.skill, this.rights, this.versions, this.diff, this.sharing.shares]) load.clear();
     this.from = this.to = null;
     this.history = id === null ? null : skillRuns(this.#rpc, id, (bytes) => (this.historyBytes = bytes));
     this.#stale.clear();
@@ -75,6 +78,7 @@ export class CompositeInspector {
     if (this.id === null) return;
     if ((this.tab === "run" || this.tab === "details") && this.rights.data === undefined) await this.readRights();
     if (this.tab === "versions" && this.versions.data === undefined) await this.readVersions();
+    if (this.tab === "sharing" && this.sharing.shares.data === undefined) await this.sharing.read(this.id);
     if (this.tab === "history" && this.history?.page.first) await this.history.page.reload();
   }
 

@@ -12,7 +12,7 @@ export class SkillList extends ListState<Meta, { state: string }> {
   constructor(rpc: Rpc) {
     super({
       id: (s) => s.skillId,
-      route: route("skills", ["wasm", "new", "run"]),
+      route: route("skills", ["wasm", "new", "run", "shared"]),
       filters: { state: "any" },
       read: async ({ query, filters, offset, limit, signal }) => {
         const r = await rpc.call("skills.list_composite", { ...(query && { query }), ...(filters.state !== "any" && { enabled: filters.state === "enabled" }), limit, offset }, { signal });

@@ -1,5 +1,5 @@
 import { asError, type RpcError } from "../../../lib/rpc/errors";
-import type { Rpc } from "../../../lib/rpc";
+import type { Item, Rpc } from "../../../lib/rpc";
 import { Load } from "../../../lib/ui/state";
 import { t } from "../messages";
 import type { ImportResult, Meta, Template } from "./types";
@@ -17,7 +17,12 @@ export class SkillImport {
   busy = $state(false);
   error = $state.raw<RpcError | null>(null);
   review = $state.raw<ImportResult | null>(null);
-  #file: unknown = undefined;
+  link = $state("");
+  query = $state("");
+  /** What others share with everyone on the hub; undefined until it is read, null without a hub. */
+  shared = $state.raw<readonly Item<"skills.search_public", "shared">[] | null>();
+  /** The file, or the link to it. */
+  #from: { file: unknown } | { url: string } | undefined;
   #turn = 0;
   readonly #rpc: Rpc;
 
@@ -38,6 +43,27 @@ export class SkillImport {
   begin(): void {
     this.reset();
     this.open = true;
+    void this.search();
+  }
+
+  /** Searches what others share. */
+  async search(): Promise<void> {
+    const { query } = this;
+    try {
+      const r = await this.#rpc.call("skills.search_public", { ...(query.trim() !== "" && { query: query.trim() }) });
+      if (query === this.query) this.shared = r.hub ? r.shared : null;
+    } catch {
+      this.shared = null; // a file or a link still works
+    }
+  }
+
+  /** Requests the review of a shared skill. */
+  async readLink(url: string, name = url): Promise<void> {
+    this.open = true;
+    this.review = null;
+    this.name = name;
+    this.#from = { url: url.trim() };
+    await this.look();
   }
 
   async choose(files: readonly { name: string; size: number; text(): Promise<string> }[]): Promise<void> {
@@ -52,9 +78,9 @@ export class SkillImport {
       return;
     }
     try {
-      this.#file = JSON.parse(await file.text());
+      this.#from = { file: JSON.parse(await file.text()) };
     } catch {
-      this.#file = undefined;
+      this.#from = undefined;
       this.error = asError(new Error(t.fileNotJson(file.name)));
       return;
     }
@@ -63,12 +89,12 @@ export class SkillImport {
 
   /** Requests the review. */
   async look(): Promise<void> {
-    if (this.#file === undefined) return;
+    if (this.#from === undefined) return;
     const turn = ++this.#turn;
     this.busy = true;
     this.error = null;
     try {
-      const r = await this.#rpc.call("skills.import", { file: this.#file, onConflict: this.onConflict, dryRun: true });
+      const r = await this.#rpc.call("skills.import", { ...this.#from, onConflict: this.onConflict, dryRun: true });
       if (turn === this.#turn) this.review = r;
     } catch (e) {
       if (turn !== this.#turn) return;
@@ -90,7 +116,7 @@ export class SkillImport {
     this.busy = true;
     this.error = null;
     try {
-      const r = await this.#rpc.call("skills.import", { file: this.#file, onConflict: this.onConflict });
+      const r = await this.#rpc.call("skills.import", { ...this.#from, onConflict: this.onConflict });
       this.reset();
       return r;
     } catch (e) {
@@ -104,11 +130,11 @@ export class SkillImport {
   reset(): void {
     this.#turn++;
     this.open = this.busy = false;
-    this.name = "";
+    this.name = this.link = this.query = "";
     this.review = null;
     this.error = null;
     this.onConflict = "rename";
-    this.#file = undefined;
+    this.#from = undefined;
   }
 }
 

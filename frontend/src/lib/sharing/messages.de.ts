@@ -1,0 +1,45 @@
+import { number } from "../i18n";
+import type { Messages } from "./messages";
+
+export default {
+  links: "Links",
+  cannotLoadLinks: "Die Links konnten nicht geladen werden",
+  notShared: "Nicht geteilt",
+  versionNo: (version) => `Version ${version}`,
+  withLink: "Mit dem Link",
+  shareStates: { expired: "Abgelaufen", revoked: "Zurückgezogen" },
+  opened: (n, until) => [...(n === undefined ? [] : [n === 0 ? "noch nicht geöffnet" : n === 1 ? "einmal geöffnet" : `${number(n)}-mal geöffnet`]), ...(until === "" ? [] : [`bis ${until}`])].join(", "),
+  copyLink: "Link kopieren",
+  copiedLink: "Link kopiert",
+  withdraw: "Zurückziehen",
+  sharingEnded: "Nicht mehr geteilt",
+  cannotWithdraw: "Der Link konnte nicht zurückgezogen werden",
+  shareTitle: (name) => `${name} teilen`,
+  shareText: "Ein Link teilt eine Version. Spätere Änderungen gehören nicht dazu.",
+  noHub: "Es ist kein Hub verbunden.",
+  linkTo: (version) => `Link zu Version ${version}`,
+  reviewFirst: "Wer ihn öffnet, sieht zuerst eine Prüfung.",
+  access: "Zugang",
+  sendFile: "Sie können stattdessen die Datei senden.",
+  saveFile: "Datei speichern",
+  createLink: "Link erstellen",
+  done: "Fertig",
+  share: "Teilen…",
+  public: "Öffentlich",
+  file: "Datei",
+  exportFile: "Datei exportieren",
+  kinds: {
+    tool: {
+      noHubLinks: "Es ist kein Hub verbunden, daher gelten Links nur auf diesem Gerät. Um das Werkzeug mit jemandem zu teilen, senden Sie die Datei.",
+      noHubText: "Der Link gilt nur auf diesem Gerät. Um das Werkzeug mit jemandem zu teilen, senden Sie die Datei.",
+      fileText: "Eine signierte Datei mit dem Code, dem Schema und den angefragten Berechtigungen. Sie enthält keine Geheimnisse, keinen Zustand und keinen Laufverlauf.",
+      accesses: { link: { label: "Alle mit dem Link", hint: "" }, public: { label: "Alle", hint: "Erscheint auch auf dem Marktplatz" } },
+    },
+    skill: {
+      noHubLinks: "Es ist kein Hub verbunden. Um den Skill mit jemandem zu teilen, senden Sie die Datei.",
+      noHubText: "Ein Link braucht einen Hub. Um den Skill mit jemandem zu teilen, senden Sie die Datei.",
+      fileText: "Eine signierte Datei mit den Schritten und den Werkzeugen, die sie aufrufen. Sie enthält keine Geheimnisse, keine Berechtigungen und keinen Laufverlauf.",
+      accesses: { link: { label: "Alle mit dem Link", hint: "" }, public: { label: "Alle", hint: "Erscheint auch bei allen, die diesen Hub nutzen" } },
+    },
+  },
+} satisfies Messages;
