@@ -287,6 +287,16 @@ test-container: $(ENGINES) ## Containers on Docker and Podman, which the tests s
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m ./backend/container
 	$(NICE) $(GO) test -tags containers -count=1 -timeout 30m -run 'InAContainer' ./backend
 
+KERNEL := $(TOOLS)/kernel/vmlinuz
+$(KERNEL):
+	mkdir -p $(@D)
+	cd $(@D) && apt-get download $$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p')
+	cd $(@D) && dpkg -x linux-image-*.deb . && cp boot/vmlinuz-* vmlinuz
+
+.PHONY: test-microvm
+test-microvm: $(ENGINES) $(KERNEL) ## Debian's kernel starts the init process of containers in QEMU, without KVM (needs qemu-system-x86)
+	HELIX_KERNEL=$(abspath $(KERNEL)) $(NICE) $(GO) test -tags microvm -count=1 -v -run KernelStarts ./backend/container
+
 .PHONY: test-mcp-conformance
 test-mcp-conformance: $(HELIX) $(CONFORMANCE) ## The conformance suite of the Model Context Protocol against our client and our server (about two minutes)
 	HELIX_BIN=$(CURDIR)/$(HELIX) $(NICE) $(GO) test -tags conformance -count=1 -timeout 30m -v -run '^Test(Client|Server)Conformance$$' ./backend/mcp

@@ -85,6 +85,8 @@ func Main(args []string, web fs.FS, worker []string) int {
 	}
 	s.flags.hidden = f.hidden || backend.Flag(backend.Options{DataDir: f.dataDir}, "app.start_hidden")
 	s.notices = notices.New(s.showNotice, s.preferences)
+	s.hotkey.pressed = s.toggleRecording
+	s.hotkey.state = backend.HotkeyState{State: "off"}
 	s.newTray()
 	if s.place.NoDMABuf {
 		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start whose page stayed blank
@@ -120,6 +122,7 @@ type shell struct {
 	queued    []command
 	client    *gateway.Client // the program's own session; nil until the backend is ready
 
+	hotkey        hotkeys
 	notices       *notices.Center
 	prefs         atomic.Pointer[notices.Preferences]
 	noticesReason string // why the desktop shows none; "": it does
@@ -360,6 +363,7 @@ func (s *shell) savePlace() {
 // shutdown stops the backend in an orderly way and logs what did not end in time.
 func (s *shell) shutdown(context.Context) {
 	s.stopOnce.Do(func() { close(s.stopped) })
+	s.hotkey.close()
 	s.notices.Close()
 	s.mu.Lock()
 	s.noticesOff = true

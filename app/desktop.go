@@ -37,7 +37,7 @@ func (d desktop) Window() backend.WindowState {
 	return backend.WindowState{
 		Autostart: starts, Notices: reason,
 		Visible: s.visible.Load(), Focused: s.focused.Load(), TrayHost: s.icon.HasHost(),
-		Hotkey: hotkeyState(""), Display: display(os.Getenv),
+		Hotkey: s.hotkey.current(), Display: display(os.Getenv),
 	}
 }
 
@@ -98,9 +98,4 @@ func (d desktop) SetAutostart(on bool) error {
 }
 
 // SetHotkey implements app.set_hotkey.
-func (d desktop) SetHotkey(keys string) backend.HotkeyState { return hotkeyState(keys) }
-
-// hotkeyState explains that this build registers no keys: a shortcut of the desktop does the same.
-func hotkeyState(keys string) backend.HotkeyState {
-	return backend.HotkeyState{Keys: keys, State: "unavailable", Reason: "This build registers no keys. In your desktop's keyboard settings, add a shortcut with the command: helix voice toggle"}
-}
+func (d desktop) SetHotkey(keys string) backend.HotkeyState { return d.s.hotkey.set(keys) }

@@ -75,14 +75,17 @@ func (s *shell) showNotice(n notices.Notice) {
 	})
 }
 
-// loadPreferences reads the settings of notices.
+// loadPreferences reads the settings of notices, and applies that of the hotkey.
 func (s *shell) loadPreferences(ctx context.Context, c *gateway.Client) {
 	p := notices.Preferences{Enabled: true}
 	var r config.GetResult
-	if err := c.Call(ctx, "config.get", config.GetParams{Keys: []string{"notifications.enabled", "notifications.preview", "notifications.quiet"}}, &r); err == nil {
+	if err := c.Call(ctx, "config.get", config.GetParams{Keys: []string{"notifications.enabled", "notifications.preview", "notifications.quiet", "app.hotkey"}}, &r); err == nil {
 		p.Enabled = r.Values["notifications.enabled"] != false
 		p.Preview = r.Values["notifications.preview"] == true
 		p.Quiet, _ = r.Values["notifications.quiet"].(string)
+		if keys, ok := r.Values["app.hotkey"].(string); ok {
+			s.hotkey.set(keys)
+		}
 	}
 	s.prefs.Store(&p)
 }

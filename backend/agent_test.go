@@ -633,3 +633,70 @@ func TestChatChangesMemories(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 }
+
+// A question is about one call: what is approved is the call that the person saw, in the chat that
+// asked, and a stopped turn leaves neither its question nor an unused answer behind.
+func TestApprovalIsForTheCallThatWasShown(t *testing.T) {
+	t.Parallel()
+	write := func(path string) providers.ScriptedReply {
+		return calls("file_write", `{"path":"/shared/`+path+`","text":"hello"}`)
+	}
+	c := newChatter(t, testOptions(t.TempDir()), write("one.txt"), write("two.txt"), write("three.txt"), providers.ScriptedReply{Text: "Written."}, write("four.txt"))
+	shown := func(turn agent.Turn, path string) (asked permission.GetApprovalResult) {
+		t.Helper()
+		if turn.State != agent.Waiting || len(turn.Approvals) != 1 {
+			t.Fatalf("%s was not asked for: %+v", path, turn)
+		}
+		c.call("approvals.get", permission.GetApprovalParams{ID: turn.Approvals[0]}, &asked)
+		if len(asked.Requested) != 1 || !strings.Contains(asked.Requested[0].Why, path) {
+			t.Errorf("the question about %s shows %+v", path, asked.Requested)
+		}
+		return asked
+	}
+	open := func(n int) {
+		t.Helper()
+		testkit.Eventually(t, "open questions", func() (list permission.ListApprovalsResult) {
+			c.call("approvals.list", permission.ListApprovalsParams{}, &list)
+			return list
+		}, func(list permission.ListApprovalsResult) bool { return len(list.Approvals) == n })
+	}
+	a, b := c.create(agent.CreateParams{}), c.create(agent.CreateParams{})
+	first := c.say(a.ID, "Write one")
+	shown(first, "one.txt")
+	c.call("chat.cancel", agent.TurnParams{SessionID: a.ID}, nil)
+	open(0)
+	second := c.say(a.ID, "Write two")
+	shown(second, "two.txt")
+	third := c.say(b.ID, "Write three")
+	asked := shown(third, "three.txt")
+	open(2)
+	c.call("approvals.decide", permission.AnswerParams{ID: asked.ID, Decision: "approve", Scope: "once", DefinitionHash: asked.DefinitionHash}, nil)
+	if got := c.until(third.TurnID); got.State != agent.Completed {
+		t.Fatalf("%+v %+v", got, c.messages(b.ID))
+	}
+	shown(c.until(second.TurnID), "two.txt")
+	c.call("chat.cancel", agent.TurnParams{SessionID: a.ID}, nil)
+	open(0)
+	shown(c.say(b.ID, "Write four"), "four.txt")
+}
+
+// A retry that is asked for twice runs once, and an input that waits can't be retried.
+func TestChatRetriesOnce(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "One."}, calls("file_write", `{"path":"/shared/a.txt","text":"x"}`))
+	s := c.create(agent.CreateParams{})
+	turn := c.say(s.ID, "Hello")
+	var first, second, queued agent.SendResult
+	c.call("chat.retry", agent.RetryParams{TurnID: turn.TurnID}, &first)
+	if got := c.until(first.TurnID); got.State != agent.Waiting {
+		t.Fatalf("%+v", got)
+	}
+	c.call("chat.retry", agent.RetryParams{TurnID: turn.TurnID}, &second)
+	if second.TurnID != first.TurnID || second.State != agent.Running {
+		t.Errorf("%+v, want the turn %s", second, first.TurnID)
+	}
+	c.call("chat.send", agent.SendParams{SessionID: s.ID, Text: "Next"}, &queued)
+	if err := c.try("chat.retry", agent.RetryParams{TurnID: queued.TurnID}, nil); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a waiting input is retried: %v", err)
+	}
+}

@@ -35,6 +35,10 @@ func registerDiscovery(b *Backend, a *gateway.API) {
 	gateway.Handle(a, "discovery.execution", gateway.Read, s.Execution)
 	gateway.Handle(a, "discovery.import_manifest", gateway.Write, uploadOnce(b, func(p discovery.ImportManifestParams) (string, bool) { return p.Path, p.DryRun != nil && !*p.DryRun }, pathParam(b, false, func(p *discovery.ImportManifestParams) *string { return &p.Path }, s.ImportManifest)), gateway.DocumentedBy(s.ImportManifest), gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Alias(a, "discovery.import", "discovery.import_manifest")
+	gateway.Handle(a, "discovery.catalogs", gateway.Read, s.Catalogs)
+	gateway.Handle(a, "discovery.catalog_add", gateway.Write, pathParam(b, false, func(p *discovery.CatalogAddParams) *string { return &p.Dir }, s.CatalogAdd), gateway.DocumentedBy(s.CatalogAdd), gateway.Costly(), gateway.Deadline(runLimit))
+	gateway.Handle(a, "discovery.catalog_remove", gateway.Write, s.CatalogRemove)
+	gateway.Handle(a, "discovery.catalog_refresh", gateway.Write, s.CatalogRefresh, gateway.Costly(), gateway.Deadline(runLimit))
 	gateway.Alias(a, "openapi.inspect", "discovery.inspect_openapi")
 
 	gateway.Forward[discovery.Changed](a, "discovery.changed")

@@ -117,6 +117,7 @@ var levels = map[string]int{
 	"app":                                  face,
 	"app/cli":                              face,
 	"app/autostart":                        face,
+	"app/hotkey":                           face,
 	"app/notices":                          face,
 	"app/tray":                             face,
 	"app/tray/traytest":                    foundation,
@@ -142,6 +143,7 @@ var sideways = map[string]map[string]string{
 	},
 	"app": {
 		"app/autostart": "starts Helix with the computer",
+		"app/hotkey":    "registers keys for the whole desktop",
 		"app/notices":   "decides which notifications are shown",
 		"app/tray":      "shows the icon",
 	},

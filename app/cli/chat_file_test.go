@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"helix/backend/agent"
+	"helix/backend/fault"
 	"helix/backend/providers"
+	"helix/backend/providers/providerstest"
+	"helix/backend/testkit"
 )
 
 // A file is attached to a text from the command line and from a line of the chat; the chat is
@@ -47,5 +54,59 @@ func TestChatWithFiles(t *testing.T) {
 	}
 	if r := helix(t, dir, "", "chat", "import", note); r.code == 0 || !strings.Contains(r.stderr, "Line 1") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Ctrl-C stops the turn of a running Helix, so that it spends nothing more. What failed decides the
+// exit code, and an answer that is not complete says so.
+func TestChatPromptEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	step := make(chan struct{})
+	srv := providerstest.New(t, providerstest.Options{Step: step, Repeat: true, Replies: []providers.ScriptedReply{{Text: "One two three."}}})
+	useModel(t, dir, srv)
+	serve, stop := context.WithCancel(t.Context())
+	var out lockedBuffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Main(serve, []string{"--data-dir", dir, "serve", "--addr", "127.0.0.1:0", "--link"}, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &bytes.Buffer{}, Keyring: noKeyring{}, Worker: worker})
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	if out.wait(t, regexp.MustCompile(`#ticket=`)) == "" {
+		t.Fatal(out.String())
+	}
+	var progress lockedBuffer
+	run, interrupt := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() {
+		code <- Main(run, []string{"--data-dir", dir, "chat", "-p", "Count"}, Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &progress, Keyring: noKeyring{}, Worker: worker})
+	}()
+	if progress.wait(t, regexp.MustCompile(`Chat \S+\n`)) == "" {
+		t.Fatal(progress.String())
+	}
+	interrupt()
+	if c := <-code; c != 130 || !strings.Contains(progress.String(), "The turn was canceled.") {
+		t.Errorf("exit %d: %s", c, progress.String())
+	}
+	testkit.Eventually(t, "the end of the turn", func() string { return helix(t, dir, "", "agent", "status").stdout }, func(status string) bool {
+		return strings.Contains(status, "running:  0")
+	})
+	for _, x := range []struct {
+		turn agent.Turn
+		kind fault.Kind
+	}{
+		{agent.Turn{StopReason: agent.StopError, Error: &agent.TurnError{Kind: "denied", Message: "No."}}, fault.Denied},
+		{agent.Turn{StopReason: agent.StopError, Error: &agent.TurnError{Kind: "limit", Message: "No."}}, fault.Limit},
+		{agent.Turn{StopReason: agent.StopError, Error: &agent.TurnError{Kind: "unavailable", Message: "No."}}, fault.Unavailable},
+		{agent.Turn{StopReason: agent.StopError, Error: &agent.TurnError{Kind: "invalid", Message: "No."}}, fault.Internal},
+		{agent.Turn{StopReason: agent.StopDenied}, fault.Denied},
+		{agent.Turn{StopReason: agent.StopLoop}, fault.Limit},
+	} {
+		if err := turnError(x.turn); fault.KindOf(err) != x.kind {
+			t.Errorf("%+v: %v", x.turn, err)
+		}
 	}
 }

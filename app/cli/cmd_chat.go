@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -99,7 +100,10 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 	steps := 0
 	for {
 		raw, err := c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 500}, &got)
-		if err != nil {
+		switch {
+		case err != nil && c.ctx.Err() != nil:
+			return c.cancelTurn(session, turn)
+		case err != nil:
 			return err
 		}
 		t := got.Turn
@@ -124,8 +128,26 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 				return err
 			}
 		}
+		switch t.StopReason {
+		case agent.StopLength:
+			c.say("The answer reached the model's length limit.")
+		case agent.StopRefusal:
+			c.say("The model refused to answer.")
+		}
 		return turnError(t)
 	}
+}
+
+// cancelTurn stops the turn that Ctrl-C interrupted, so that it spends nothing more.
+func (c *command) cancelTurn(session, turn uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
+	defer cancel()
+	if err := c.conn.Call(ctx, "chat.cancel", agent.TurnParams{SessionID: session, TurnID: &turn}, nil); err != nil {
+		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the turn: %s It continues in the chat.\n", fault.As(err).Message)
+	} else {
+		c.say("The turn was canceled.")
+	}
+	return failed{ExitCode(fault.Canceled)}
 }
 
 // turnError returns why a turn has no answer, or nil if it has one.
@@ -139,11 +161,16 @@ func turnError(t agent.Turn) error {
 		return nil
 	case agent.StopBudget, agent.StopMaxTurns, agent.StopLoop, agent.StopTimeout:
 		return fault.Limitf("%s", message)
+	case agent.StopDenied:
+		return fault.Deniedf("A call was not allowed, because nobody was there to allow it.")
 	case agent.StopCanceled:
 		return fault.New(fault.Canceled, "The turn was canceled.")
 	}
-	if t.Error != nil && t.Error.Kind == string(fault.Unavailable) {
-		return fault.Unavailablef("%s", message)
+	if t.Error != nil {
+		switch kind := fault.Kind(t.Error.Kind); kind {
+		case fault.Unavailable, fault.Denied, fault.Limit, fault.Timeout:
+			return fault.New(kind, "%s", message)
+		}
 	}
 	return fault.Internalf(nil, "%s", message)
 }

@@ -16,17 +16,23 @@ type discoverCmd struct {
 	Show    discoverShowCmd    `cmd:"" help:"Show a request with its candidates."`
 	Accept  discoverAcceptCmd  `cmd:"" help:"Import a candidate. It runs only after its approval."`
 	Reject  discoverRejectCmd  `cmd:"" help:"End a request without a tool."`
+	Catalog discoverCatalogCmd `cmd:"" help:"Folders and lists in which APIs are looked for."`
 }
 
 type discoverFindCmd struct {
 	Text   []string `arg:"" help:"What it should do, in a few words."`
 	Limit  int      `default:"10"`
-	Source []string `placeholder:"SOURCE" help:"catalog (built-in) or imported (your tools). Default: both."`
+	Source []string `placeholder:"SOURCE" help:"catalog (built-in), directory (your catalogs) or imported (your tools). Default: all."`
 }
 
 func (d *discoverFindCmd) Run(c *command) error {
 	p := discovery.SearchParams{Query: strings.Join(d.Text, " "), Sources: d.Source, Limit: d.Limit}
-	return show(c, "discovery.search", p, func(r discovery.SearchResult) { c.printCandidates(r.Results) })
+	return show(c, "discovery.search", p, func(r discovery.SearchResult) {
+		c.printCandidates(r.Results)
+		for _, x := range r.Skipped {
+			c.say("%s: %s", plain(x.Source), plain(x.Reason))
+		}
+	})
 }
 
 func (c *command) printCandidates(list []discovery.Candidate) {
@@ -108,4 +114,64 @@ type discoverRejectCmd struct {
 
 func (d *discoverRejectCmd) Run(c *command) error {
 	return show(c, "discovery.reject", discovery.RejectParams{RequestID: d.ID, Reason: d.Reason}, func(discovery.RequestResult) { c.say("Rejected.") })
+}
+
+type discoverCatalogCmd struct {
+	List    catalogListCmd    `cmd:"" help:"List the catalogs."`
+	Add     catalogAddCmd     `cmd:"" help:"Look for APIs in a folder with descriptions and manifests, too."`
+	AddList catalogAddListCmd `cmd:"" help:"Look for APIs in a list on the web, too. Needs the setting discovery.online."`
+	Remove  catalogRemoveCmd  `cmd:"" help:"Remove a catalog. Tools that came from it stay."`
+	Refresh catalogRefreshCmd `cmd:"" help:"Read a catalog again."`
+}
+
+func printCatalogs(c *command) func(discovery.CatalogsResult) {
+	return func(r discovery.CatalogsResult) {
+		if len(r.Catalogs) == 0 {
+			c.say("No catalogs. Add a folder with: helix discover catalog add FOLDER")
+			return
+		}
+		rows := make([][]string, len(r.Catalogs))
+		for i, x := range r.Catalogs {
+			rows[i] = []string{x.ID.String(), x.Kind, fmt.Sprint(x.Entries), x.Location, x.Error}
+		}
+		c.table([]string{"ID", "KIND", "APIS", "LOCATION", "ERROR"}, rows)
+	}
+}
+
+type catalogListCmd struct{}
+
+func (*catalogListCmd) Run(c *command) error {
+	return show(c, "discovery.catalogs", nil, printCatalogs(c))
+}
+
+type catalogAddCmd struct {
+	Folder string `arg:"" type:"path" help:"A folder."`
+}
+
+func (a *catalogAddCmd) Run(c *command) error {
+	return show(c, "discovery.catalog_add", discovery.CatalogAddParams{Dir: a.Folder}, printCatalogs(c))
+}
+
+type catalogAddListCmd struct {
+	URL string `arg:"" help:"Address, such as https://api.apis.guru/v2/list.json."`
+}
+
+func (a *catalogAddListCmd) Run(c *command) error {
+	return show(c, "discovery.catalog_add", discovery.CatalogAddParams{ListURL: a.URL}, printCatalogs(c))
+}
+
+type catalogArg struct {
+	ID uuid.UUID `arg:"" help:"ID of the catalog."`
+}
+
+type catalogRemoveCmd struct{ catalogArg }
+
+func (a *catalogRemoveCmd) Run(c *command) error {
+	return show(c, "discovery.catalog_remove", discovery.CatalogParams{CatalogID: a.ID}, printCatalogs(c))
+}
+
+type catalogRefreshCmd struct{ catalogArg }
+
+func (a *catalogRefreshCmd) Run(c *command) error {
+	return show(c, "discovery.catalog_refresh", discovery.CatalogParams{CatalogID: a.ID}, printCatalogs(c))
 }

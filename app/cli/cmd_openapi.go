@@ -38,7 +38,7 @@ func (o openapiSource) source(c *command) (p discovery.Source, err error) {
 			return p, fault.Invalidf("Couldn't read standard input.").WithCause(err)
 		}
 		p.Content = string(b)
-	case strings.Contains(o.Source, "://") || strings.HasPrefix(o.Source, "catalog:"):
+	case strings.Contains(o.Source, "://"), strings.HasPrefix(o.Source, "catalog:"), strings.HasPrefix(o.Source, "directory:"):
 		p.URL = o.Source
 	default:
 		if p.Path, err = filepath.Abs(o.Source); err != nil {

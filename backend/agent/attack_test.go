@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -187,5 +188,21 @@ func TestSubagentsInheritTheMarks(t *testing.T) {
 	defer mu.Unlock()
 	if turn.State != Waiting || sent || step != len(calls) {
 		t.Errorf("%+v, sent: %v after %d steps", turn, sent, step)
+	}
+}
+
+// A question that can't show the whole call says so, within what a prompt shows.
+func TestQuestionsSayThatACallIsLonger(t *testing.T) {
+	t.Parallel()
+	short, long := `{"url":"https://a.example/"}`, `{"url":"https://a.example/`+strings.Repeat("ä", 400)+`?notes"}`
+	for _, tier := range []permission.Tier{permission.ReadOnly, permission.SideEffecting} {
+		tl := &tool{tier: permission.ReadOnly}
+		if why := whyText(tl, &callState{Args: short}, tier); !strings.HasSuffix(why, short) {
+			t.Error(why)
+		}
+		why := whyText(tl, &callState{Args: long}, tier)
+		if !strings.Contains(why, fmt.Sprint(len(long), " bytes, all of it is in the chat")) || permission.Sanitize(why) != why {
+			t.Error(why)
+		}
 	}
 }

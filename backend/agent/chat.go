@@ -349,7 +349,8 @@ func (s *Service) asksNow(ctx context.Context, t Turn) bool {
 	})
 }
 
-// Retry answers the input of a turn again. The old answer stays in the log and is hidden.
+// Retry answers the input of a turn again. The old answer stays in the log and is hidden. A retry that
+// has not ended is returned instead of starting another.
 func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) {
 	l, err := s.sessionOfTurn(ctx, p.TurnID)
 	if err != nil {
@@ -369,9 +370,22 @@ func (s *Service) Retry(ctx context.Context, p RetryParams) (SendResult, error) 
 	}
 	l.mu.Lock()
 	active := l.state.Turn != nil && l.state.Turn.ID == p.TurnID
+	var open *SendResult // a retry of this turn that has not ended
+	if t := l.state.Turn; t != nil && t.Input.Of != nil && *t.Input.Of == p.TurnID {
+		open = &SendResult{TurnID: t.ID, State: Running}
+	}
+	for i, w := range l.state.Queue {
+		active = active || w.Turn == p.TurnID
+		if w.Of != nil && *w.Of == p.TurnID {
+			open = &SendResult{TurnID: w.Turn, State: Queued, Position: i + 1}
+		}
+	}
 	l.mu.Unlock()
-	if in == nil || active {
+	switch {
+	case in == nil || active:
 		return SendResult{}, fault.Conflictf("This turn has not ended yet.")
+	case open != nil:
+		return *open, nil
 	}
 	again := *in
 	again.Of, again.Model = &p.TurnID, cmp.Or(p.Model, in.Model)

@@ -404,7 +404,14 @@ func (s *Service) finishTurn(ctx context.Context, l *live, end turnFinished) err
 	if err := s.settleLost(ctx, l); err != nil {
 		return err
 	}
-	if err := l.append(ctx, t.ID, func(tx *storage.Tx) error { return s.o.Gate.CloseTx(tx, t.ID, "", "", uuid.Nil) }, &end); err != nil {
+	asked := t.waitsFor()
+	also := func(tx *storage.Tx) error {
+		if err := s.o.Gate.CloseTx(tx, t.ID, "", "", uuid.Nil); err != nil || !t.Input.Attended {
+			return err // the questions of an unattended turn wait for a person
+		}
+		return s.o.Gate.WithdrawTx(tx, l.user, s.subject(l.state.Created.Agent), asked)
+	}
+	if err := l.append(ctx, t.ID, also, &end); err != nil {
 		return err
 	}
 	s.ended(ctx, l, t.ID)

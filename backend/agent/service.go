@@ -59,6 +59,7 @@ type Gate interface {
 	ApprovalStatus(ctx context.Context, id uuid.UUID) (string, error)
 	AskTx(tx *storage.Tx, a permission.QuestionRequest) error
 	CloseTx(tx *storage.Tx, run uuid.UUID, ref, choice string, token uuid.UUID) error
+	WithdrawTx(tx *storage.Tx, user uuid.UUID, sub permission.Subject, ids []uuid.UUID) error
 }
 
 // Memory is the agent's interface to the person's memory.

@@ -213,7 +213,7 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 	}
 	d, err := s.o.Gate.Decide(ctx, permission.Request{
 		Subject: s.subject(l.state.Created.Agent), Cap: permission.ToolCall, Resource: t.decl.Name, Tier: tier,
-		Caller: l.caller, RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Why: whyText(t, c, tier),
+		Caller: l.caller, RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Call: questionKey(l, c, attended), Why: whyText(t, c, tier),
 	})
 	switch {
 	case err != nil:
@@ -234,10 +234,23 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 // and temporary folders of the workspace.
 var workTools = []string{"file_write", "file_edit", "file_delete", "attachment_save"}
 
+// questionKey returns what tells a call apart from others of the same tool, so that an answer is for the
+// arguments that the person saw. The question of an attended turn belongs to its chat alone.
+func questionKey(l *live, c *callState, attended bool) string {
+	call := hashOf([]byte(c.Args))
+	if attended {
+		call = l.id.String() + " " + call
+	}
+	return call
+}
+
 // whyText returns the text that an approval quotes: the arguments, and what data would leave this
 // computer if that is the risk.
 func whyText(t *tool, c *callState, tier permission.Tier) string {
-	args, _ := clip(c.Args, 220)
+	args, cut := clip(c.Args, 180)
+	if cut {
+		args += fmt.Sprintf("… (%d bytes, all of it is in the chat)", len(c.Args))
+	}
 	if tier > t.tier {
 		return "This chat holds private text and text from outside, and this would send: " + args
 	}

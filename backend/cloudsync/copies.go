@@ -28,6 +28,11 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 	if err != nil {
 		return errors.Join(err, c.Close(ctx))
 	}
+	if h.Project != nil {
+		if err := s.renewProof(ctx, c); err != nil {
+			return errors.Join(err, c.Close(ctx))
+		}
+	}
 	if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
 		if err := s.secrets.SetTx(tx, passwordSecret, []byte(password)); err != nil {
 			return err

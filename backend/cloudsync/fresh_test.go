@@ -246,3 +246,24 @@ func TestFreshPushOfManyTablesInSmallBatches(t *testing.T) {
 		t.Errorf("%d sent, %d entries left", sent, left)
 	}
 }
+
+// A hub of a former version merges new rows like others.
+func TestNewRowsReachAHubOfAFormerVersion(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	if _, err := admin(t, dsn).Exec(t.Context(), `set role helix_owner; drop function sync.insert_new(text)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.hangUp(); err != nil {
+		t.Fatal(err)
+	}
+	a.manyFresh = 5
+	for i := range 20 {
+		a.remember(fmt.Sprint("note ", i))
+	}
+	if r := a.now(); r.Pushed != 20 {
+		t.Errorf("%+v", r)
+	}
+	b.now()
+	same(t, a, b)
+}

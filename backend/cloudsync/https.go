@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"helix/backend/fault"
@@ -62,6 +63,29 @@ func (s *Service) storeSession(ctx context.Context, x session) error {
 	return s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error { return s.secrets.SetTx(tx, sessionSecret, []byte(jsonText(x))) })
 }
 
+func (s *Service) readSession(ctx context.Context) (*session, error) {
+	text, err := s.secrets.Value(s.asUser(ctx), sessionSecret)
+	if err != nil {
+		return nil, err
+	}
+	x := &session{}
+	return x, json.Unmarshal(text, x)
+}
+
+// renewProof gives a device that has registered again a secret of its own, over its connection c.
+func (s *Service) renewProof(ctx context.Context, c *pgx.Conn) error {
+	x, err := s.readSession(ctx)
+	if err != nil {
+		return err
+	}
+	x.Proof = newSession().Proof
+	if _, err := c.Exec(ctx, `select app.set_https_digest($1)`, x.digest()); err != nil {
+		return err
+	}
+	s.account = x
+	return s.storeSession(ctx, *x)
+}
+
 // https is a hub reached through its project.
 type https struct {
 	s       *Service
@@ -102,12 +126,7 @@ func (s *Service) reach(ctx context.Context) (h link, l local, err error) {
 		return nil, l, err
 	}
 	if s.account == nil {
-		text, err := s.secrets.Value(s.asUser(ctx), sessionSecret)
-		if err != nil {
-			return nil, l, err
-		}
-		s.account = &session{}
-		if err := json.Unmarshal(text, s.account); err != nil {
+		if s.account, err = s.readSession(ctx); err != nil {
 			return nil, l, err
 		}
 	}

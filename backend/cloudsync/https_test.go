@@ -117,6 +117,34 @@ func TestBlockedDatabaseIsReachedOverHTTPS(t *testing.T) {
 	}
 }
 
+func TestDeviceThatRegisteredAgainUsesHTTPS(t *testing.T) {
+	t.Parallel()
+	f := newFirewall(t)
+	a := f.signedIn(t)
+	id := a.remember("before")
+	a.now()
+	b := f.outside(t, a)
+	site := one[int64](a, `SELECT site FROM sync_local`)
+	if _, err := admin(t, f.dsn).Exec(t.Context(), `set role helix_owner; update public.sync_state set last_ctr = last_ctr + 50 where device_id = '`+must[local](t)(a.local(a.ctx)).hub.Device.String()+`'`); err != nil {
+		t.Fatal(err)
+	}
+	f.Block(true)
+	if _, err := a.Coordinate(a.ctx, CoordinateParams{}); err == nil {
+		t.Error("it registered again over HTTPS")
+	}
+	f.Block(false)
+	a.now()
+	if one[int64](a, `SELECT site FROM sync_local`) == site {
+		t.Fatal("it did not register again")
+	}
+	f.Block(true)
+	a.edit(id, "after")
+	settleAll(a, b)
+	if a.state() != Polling || b.text(id) != "after" {
+		t.Errorf("%s, %q", a.state(), b.text(id))
+	}
+}
+
 func TestFirstCopyOverHTTPS(t *testing.T) {
 	t.Parallel()
 	f := newFirewall(t)

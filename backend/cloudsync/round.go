@@ -125,12 +125,12 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 			if err := s.fetchStale(ctx, h, r); err != nil {
 				return err
 			}
-		} else if n == 0 && c == nil {
-			break
 		} else if n == 0 {
-			done, more, err := s.sendBlobs(ctx, c, l)
-			if err != nil {
-				return err
+			done, more := false, false
+			if c != nil {
+				if done, more, err = s.sendBlobs(ctx, c, l); err != nil {
+					return err
+				}
 			}
 			if !done && !more {
 				break

@@ -45,6 +45,7 @@ type Config struct {
 	SkillsHistoryBytes int64 `key:"skills.history_max_bytes" unit:"bytes" default:"536870912" min:"1048576" max:"1099511627776" restart:"true" help:"Disk space for the run history of skills."`
 
 	MCPServeHTTP     bool   `key:"mcp.serve.http" default:"false" restart:"true" help:"Let other programs with a token call what you exposed, over MCP at /mcp."`
+	DiscoveryOnline  bool   `key:"discovery.online" default:"false" help:"Let Discovery read lists of APIs on the web that you added as catalogs."`
 	ContainerHost    string `key:"container.host" default:"" check:"engine" restart:"true" help:"Socket of the container engine, such as unix:///run/podman/podman.sock. Empty: the first one found. off: no containers."`
 	ContainerShell   string `key:"container.shell_image" default:"docker.io/library/debian:stable-slim" restart:"true" help:"Image of shell sessions. It must be on this computer: containers never pull one."`
 	SyncKeepFiles    bool   `key:"sync.keep_files" default:"false" help:"Download the files of synced items to this device, instead of each when it is first opened."`

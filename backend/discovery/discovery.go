@@ -52,6 +52,8 @@ type Options struct {
 	Scrub func(ctx context.Context, text string) string
 	// DenyPort reports whether a port of this computer belongs to Helix; nil: none does.
 	DenyPort func(port int) bool
+	// Online reports whether lists of APIs on the web may be read; nil: they may not.
+	Online func() bool
 	// HTTP creates HTTP clients, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
 }
@@ -78,6 +80,8 @@ type Service struct {
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
 	users   map[uuid.UUID]int
 	buckets map[uuid.UUID]*bucket
+
+	nextVerify time.Time // not before
 }
 
 // Changed is the event discovery.changed: a tool was imported, or its state changed.

@@ -29,7 +29,7 @@ import (
 type Source struct {
 	Path    string `json:"path,omitempty"`    // a file that the user chose
 	Content string `json:"content,omitempty"` // the text itself
-	URL     string `json:"url,omitempty"`     // https, or catalog: and the name of an API of the directory
+	URL     string `json:"url,omitempty"`     // https, or a reference that discovery.search returned, such as catalog:open-meteo
 }
 
 // InspectParams name a description.
@@ -128,6 +128,13 @@ func (s *Service) read(ctx context.Context, p Source) (raw []byte, location stri
 		e, err := entryNamed(name)
 		if err != nil || e.Spec != nil {
 			return e.Spec, p.URL, err
+		}
+		p.URL = e.URL
+	}
+	if strings.HasPrefix(p.URL, sourceDirectory+":") {
+		e, raw, err := s.inCatalog(ctx, p.URL)
+		if err != nil || raw != nil {
+			return raw, p.URL, err
 		}
 		p.URL = e.URL
 	}

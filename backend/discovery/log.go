@@ -38,7 +38,7 @@ func (s *Service) params(ctx context.Context, j *job) json.RawMessage {
 // begin records that a run starts. A run that cannot be recorded does not start.
 func (s *Service) begin(ctx context.Context, j *job) error {
 	params := s.params(ctx, j)
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.db.Together().Write(ctx, 1, func(tx *storage.Tx) error {
 		s.announce(tx, j.tool.user, ExecutionChanged{j.id, j.tool.ID, "running"})
 		_, err := tx.Exec(insertRun, j.id, j.tool.user, j.tool.ID, j.op.Name, params, j.began, nil, nil, "running", "", "", j.tool.hash, j.call.Caller.Kind, j.call.Caller.Run, j.began)
 		return err
@@ -84,7 +84,7 @@ func (s *Service) end(ctx context.Context, j *job, e end) error {
 	if e.status != "success" {
 		outcome = audit.Failed
 	}
-	return s.db.Write(context.WithoutCancel(ctx), func(tx *storage.Tx) error {
+	return s.db.Together().Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
 		if _, err := tx.Exec(`UPDATE tool_execution_log SET status = ?, error_class = ?, error_message = ?, output = ?, output_blob = ?, http_status = ?, bytes_out = ?, bytes_in = ?, completed_at = ?, duration_ms = ? WHERE id = ?`,
 			e.status, e.class, e.message, output, blob, status, e.sent, e.received, tx.Now, time.Since(j.began).Milliseconds(), j.id); err != nil {
 			return err

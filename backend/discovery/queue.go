@@ -130,7 +130,8 @@ func (s *Service) wakeWorker() {
 	}
 }
 
-// WorkQueue looks for candidates of the requests until ctx ends. What a former process left behind is done again.
+// WorkQueue looks for candidates of the requests until ctx ends. What a former process left behind is done again. When
+// there is nothing to do, lists on the web and samples that were read or tried long ago are read or tried again.
 func (s *Service) WorkQueue(ctx context.Context) error {
 	t := time.NewTicker(lease)
 	defer t.Stop()
@@ -146,6 +147,10 @@ func (s *Service) WorkQueue(ctx context.Context) error {
 			if !more || err != nil {
 				break
 			}
+		}
+		s.refreshLists(ctx)
+		if err := s.verifyOld(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("verify a tool again", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -178,7 +183,7 @@ func (s *Service) workOne(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	as := identity.With(ctx, identity.Identity{User: user, Scopes: identity.Read.Closed(), Client: identity.ClientProgram, Label: "discovery", Pipe: "background"})
+	as := s.inBackground(ctx, user)
 	found, err := s.Search(as, SearchParams{Query: r.SearchQuery, Limit: candidates})
 	status, text := requestFound, ""
 	switch {
@@ -205,6 +210,11 @@ func (s *Service) workOne(ctx context.Context) (more bool, err error) {
 		s.announce(tx, user, RequestChanged{r.RequestID, status})
 		return nil
 	})
+}
+
+// inBackground returns the context of work for a user that nobody started.
+func (s *Service) inBackground(ctx context.Context, user uuid.UUID) context.Context {
+	return identity.With(ctx, identity.Identity{User: user, Scopes: identity.Read.Closed(), Client: identity.ClientProgram, Label: "discovery", Pipe: "background"})
 }
 
 // QueueParams filter requests.
@@ -317,7 +327,20 @@ func (s *Service) take(ctx context.Context, p AcceptParams) (AcceptResult, error
 		}
 		return AcceptResult{t.ID, t.Status}, nil
 	}
-	e, err := entryNamed(name)
+	var e entry
+	var err error
+	if source == sourceDirectory {
+		if e, _, err = s.inCatalog(ctx, p.Ref); err == nil && e.Manifest {
+			made, err := s.ImportManifest(ctx, ImportManifestParams{URL: p.Ref, DryRun: new(false), as: p.Name})
+			if err != nil {
+				return AcceptResult{}, err
+			}
+			return AcceptResult{*made.ManifestID, made.Status}, nil
+		}
+		e.Name = slug(e.Name)
+	} else {
+		e, err = entryNamed(name)
+	}
 	if err != nil {
 		return AcceptResult{}, err
 	}

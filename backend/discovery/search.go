@@ -35,9 +35,11 @@ type entry struct {
 	Hosts       []string        `json:"hosts"`
 	Auth        string          `json:"auth"` // none, apiKey, basic, bearer or oauth2
 	License     string          `json:"license,omitempty"`
-	URL         string          `json:"url,omitempty"`  // of its description
-	Spec        json.RawMessage `json:"spec,omitempty"` // its description
-	File        string          `json:"file,omitempty"` // of the directory, with its description
+	URL         string          `json:"url,omitempty"`      // of its description
+	Spec        json.RawMessage `json:"spec,omitempty"`     // its description
+	File        string          `json:"file,omitempty"`     // of the directory, or of a catalog's folder, with its description
+	Manifest    bool            `json:"manifest,omitempty"` // the file is a manifest
+	Words       string          `json:"words,omitempty"`    // of its operations
 }
 
 // directory returns the entries that come with Helix.
@@ -86,15 +88,16 @@ func entryNamed(name string) (entry, error) {
 // SearchParams ask for tools and APIs that can do something.
 type SearchParams struct {
 	Query   string   `json:"query"`             // words, at most 500 bytes
-	Sources []string `json:"sources,omitempty"` // catalog or imported; default: all
+	Sources []string `json:"sources,omitempty"` // catalog, imported or directory; default: all
 	Limit   int      `json:"limit,omitempty"`   // 1..50, default 10
 }
 
 // Candidate is a tool or an API that may do what was asked for. One of the directory is unverified: it
 // comes from its provider, and its description is read only when it is chosen.
 type Candidate struct {
-	Ref         string   `json:"ref"`    // for discovery.accept
-	Source      string   `json:"source"` // catalog or imported
+	Ref         string   `json:"ref"`                // for discovery.accept
+	Source      string   `json:"source"`             // catalog, imported or directory
+	Manifest    bool     `json:"manifest,omitempty"` // it is a manifest, for discovery.import_manifest
 	Name        string   `json:"name"`
 	Title       string   `json:"title"`
 	Description string   `json:"description"`
@@ -108,13 +111,14 @@ type Candidate struct {
 
 // SearchResult is a list of candidates, best first.
 type SearchResult struct {
-	Results []Candidate `json:"results"`
+	Results []Candidate     `json:"results"`
+	Skipped []SkippedSource `json:"skippedSources"`
 }
 
-// Search finds tools and APIs by words: in the directory that comes with Helix and among the user's
-// tools. It uses no network. The same words give the same list.
+// Search finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the
+// user's tools. It uses no network. The same words give the same list.
 func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
-	out := SearchResult{Results: []Candidate{}}
+	out := SearchResult{Results: []Candidate{}, Skipped: []SkippedSource{}}
 	offset := 0
 	if err := storage.CheckPage(&p.Limit, &offset, 10, 50); err != nil {
 		return out, err
@@ -124,8 +128,8 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		return out, fault.InvalidField("query", fault.CodeRange, "Describe what you are looking for in a few words, with at most 500 bytes.")
 	}
 	for _, x := range p.Sources {
-		if x != sourceCatalog && x != sourceImported {
-			return out, fault.InvalidField("sources", fault.CodeUnknownValue, "The sources are catalog and imported.")
+		if x != sourceCatalog && x != sourceImported && x != sourceDirectory {
+			return out, fault.InvalidField("sources", fault.CodeUnknownValue, "The sources are catalog, imported and directory.")
 		}
 	}
 	from := func(source string) bool { return len(p.Sources) == 0 || slices.Contains(p.Sources, source) }
@@ -144,6 +148,13 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 			docs = append(docs, t.document())
 		}
 	}
+	if from(sourceDirectory) {
+		more, skipped, err := s.catalogDocuments(ctx)
+		if err != nil {
+			return out, err
+		}
+		docs, out.Skipped = append(docs, more...), append(out.Skipped, skipped...)
+	}
 	out.Results = rank(docs, words, p.Limit)
 	return out, nil
 }
@@ -161,7 +172,7 @@ func (e *entry) document() document {
 	}
 	return document{
 		Candidate{Ref: sourceCatalog + ":" + e.Name, Source: sourceCatalog, Name: e.Name, Title: e.Title, Description: e.Description, Hosts: e.Hosts, Auth: e.Auth, License: e.License, Location: e.URL},
-		wordsOf(strings.Repeat(e.Title+" "+strings.Join(e.Tags, " ")+" ", 2) + e.Description + " " + summaries(ops)),
+		wordsOf(strings.Repeat(e.Title+" "+strings.Join(e.Tags, " ")+" ", 2) + e.Description + " " + summaries(ops) + " " + e.Words),
 	}
 }
 
@@ -252,7 +263,7 @@ func rank(docs []document, query []string, limit int) []Candidate {
 			c.Score += rare * n * (saturation + 1) / (n + saturation*long)
 			c.Why = append(c.Why, q)
 		}
-		if c.Auth != "none" && c.Source == sourceCatalog {
+		if c.Auth != "none" && c.Source != sourceImported {
 			c.Score *= authPenalty
 		}
 		if c.Score = math.Round(c.Score*1000) / 1000; len(c.Why) > 0 {

@@ -53,6 +53,7 @@ type Tool struct {
 	user     uuid.UUID
 
 	verifying bool // its samples are being tried, which an approved tool that isn't ready may
+	again     bool // its samples passed before; a server that does not answer changes nothing
 }
 
 const toolColumns = `t.id, t.user_id, t.name, t.version, t.description, t.source_type, t.source_location, t.status, t.execution_type, coalesce(t.openapi_spec, ''), t.manifest, t.definition_hash, t.approved_hash,

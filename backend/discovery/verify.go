@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -108,6 +109,45 @@ func (s *Service) beginVerify(tx *storage.Tx, t *Tool, by identity.Identity, eff
 	return job, nil
 }
 
+// verifiedFor is how long samples that passed count.
+const verifiedFor = 30 * 24 * time.Hour
+
+// verifyOld tries the samples of one tool again whose verification is the oldest and older than verifiedFor, at most once
+// an hour and only while no tool runs. Only what changes nothing is tried. The tool can be used meanwhile, and a server
+// that doesn't answer proves nothing.
+func (s *Service) verifyOld(ctx context.Context) error {
+	s.mu.Lock()
+	due := len(s.users) == 0 && time.Now().After(s.nextVerify)
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	var t *Tool
+	err := s.db.Read(ctx, func(tx *storage.Tx) error {
+		var tool, user uuid.UUID
+		err := tx.QueryRow(`SELECT t.id, t.user_id FROM tool_install i JOIN tool_manifest t ON t.id = i.tool_id AND t.user_id = i.user_id AND t.definition_hash = i.definition_hash
+			WHERE i.state = 'ready' AND t.status = 'active' AND i.verified_at < ? ORDER BY i.verified_at LIMIT 1`, tx.Now.Add(-verifiedFor)).Scan(&tool, &user)
+		if err != nil {
+			return err
+		}
+		ctx = s.inBackground(ctx, user)
+		t, err = scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.id = ? AND t.user_id = ?`, tool, user))
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.nextVerify = time.Now().Add(time.Hour)
+	s.mu.Unlock()
+	t.again = true
+	s.verify(ctx, storage.NewID(), t, false)
+	return nil
+}
+
 // saveInstall stores the installation of the current definition of a tool.
 func saveInstall(tx *storage.Tx, t *Tool, state string, v *Verification, problem string) error {
 	samples, at := json.RawMessage("[]"), any(nil)
@@ -136,6 +176,9 @@ func (s *Service) verify(ctx context.Context, job uuid.UUID, t *Tool, effects bo
 				return
 			}
 			if err != nil {
+				if k := fault.As(err).Kind; t.again && (k == fault.Unavailable || k == fault.Timeout || k == fault.Limit) {
+					return
+				}
 				why = fault.As(err).Message
 			}
 			if why != "" {
@@ -217,12 +260,18 @@ func (s *Service) try(ctx context.Context, t *Tool, x Sample) (why string, err e
 	if err != nil {
 		return "", err
 	}
-	if !r.Success {
-		return r.Error, nil
+	var result struct {
+		Status int
+		Body   json.RawMessage
 	}
-	var result struct{ Body json.RawMessage }
 	if err := json.Unmarshal(r.Output, &result); err != nil {
 		return "", err
+	}
+	if result.Status >= 500 || result.Status == http.StatusTooManyRequests {
+		return "", fault.Unavailablef("%s", r.Error)
+	}
+	if !r.Success {
+		return r.Error, nil
 	}
 	return x.Expect.check(ctx, result.Body)
 }

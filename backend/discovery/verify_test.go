@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -37,6 +38,9 @@ func setupSampled(t *testing.T) *sampled {
 			e.posts.Add(1)
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if *e.answer.Load() == "unavailable" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 		io.WriteString(w, *e.answer.Load())
 	}))
 	t.Cleanup(srv.Close)
@@ -370,5 +374,59 @@ func TestSecretsAreInNoRowInTheClear(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestOldVerificationIsRepeatedWhenIdle(t *testing.T) {
+	t.Parallel()
+	e := setupSampled(t)
+	id := e.add()
+	first := e.tried(id).Verification.At
+	age := func() {
+		t.Helper()
+		e.s.nextVerify = time.Time{}
+		if err := e.db.Write(e.ctx, func(tx *storage.Tx) error {
+			_, err := tx.Exec(`UPDATE tool_install SET verified_at = ?`, tx.Now.Add(-verifiedFor-time.Hour))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := func() ToolResult {
+		t.Helper()
+		if err := e.s.verifyOld(e.ctx); err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.s.Get(e.ctx, ToolParams{ManifestID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	before := len(e.executions())
+	if again(); len(e.executions()) != before {
+		t.Error("a young verification was repeated")
+	}
+	age()
+	e.s.users[uuid.Nil] = 1
+	if again(); len(e.executions()) != before {
+		t.Error("it was repeated while a tool ran")
+	}
+	delete(e.s.users, uuid.Nil)
+	if r := again(); r.InstallState != installReady || !r.Verification.At.After(first) || e.posts.Load() != 0 {
+		t.Errorf("%+v", r.Verification)
+	}
+	age()
+	e.set("unavailable")
+	if r := again(); r.InstallState != installReady || r.Verification.At.After(first) {
+		t.Errorf("a server that doesn't answer: %+v", r.Verification)
+	}
+	e.set(`{"sum":6}`)
+	if again().InstallState != installReady {
+		t.Error("it was repeated twice in an hour")
+	}
+	age()
+	if r := again(); r.InstallState != installFailed || r.Status != StatusActive {
+		t.Errorf("a wrong answer: %+v", r.Tool)
 	}
 }

@@ -96,7 +96,7 @@ func (l *link) try(ctx context.Context, kind string, e *Server, row *serverRow) 
 		if c.proc, err = startProcess(e, path, f.environment(e.Env), l.log, l.s.left); err != nil {
 			return nil, err
 		}
-		r, w := c.proc.pipes()
+		r, w := c.proc.pipes(func() { l.violated(c) })
 		transport = &sdk.IOTransport{Reader: r, Writer: w, MaxLineLength: maxMessage}
 	default:
 		var err error

@@ -18,6 +18,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/permission"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // orders is what a hostile server writes wherever it can.
@@ -41,6 +42,12 @@ func speakHostile(how string) {
 			fmt.Println(string(answer))
 		case how == "id":
 			fmt.Println(`{"jsonrpc":"2.0","id":987654,"result":{"content":[]}}`)
+		case how == "fails" && calls:
+			var q struct {
+				ID json.RawMessage `json:"id"`
+			}
+			json.Unmarshal(line, &q) //nolint:errcheck // ours
+			answer = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"broken"}}`, q.ID)
 		case how == "utf8" && calls:
 			fmt.Println("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/\xff\"}")
 		case how == "huge" && calls:
@@ -101,6 +108,35 @@ func TestServersThatBreakTheProtocol(t *testing.T) {
 			if err != nil || r.Total != 2 || r.Tools[0].State != ToolDenied || !strings.Contains(r.Tools[0].Problem, "characters") || strings.Contains(r.Tools[0].Function, "\n") {
 				t.Errorf("%+v, %v", r, err)
 			}
+		})
+	}
+}
+
+func TestServerIsStartedAgainAfterThreeViolations(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"fails", "utf8"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			e.add("files", "hostile:"+how)
+			e.approve("files", "echo")
+			pid := func() int {
+				r, err := e.s.GetServer(e.ctx, NameParams{"files"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.PID
+			}
+			before := pid()
+			for n := range maxFaults {
+				if now := pid(); now != before {
+					t.Fatalf("process %d after %d violations, it was %d", now, n, before)
+				}
+				if _, err := e.call("files.echo", `{"text":"a"}`); how == "fails" && !fault.Is(err, fault.Internal) {
+					t.Errorf("%v", err)
+				}
+			}
+			testkit.Eventually(t, "the process", pid, func(now int) bool { return now != 0 && now != before })
 		})
 	}
 }

@@ -27,6 +27,7 @@ type lineReader struct {
 	line    []byte // rest of the current line
 	garbage int
 	broken  firstError
+	odd     func() // called for each message that is not valid JSON; nil: nothing is called
 }
 
 // firstError keeps the first error that is set.
@@ -80,6 +81,9 @@ func (l *lineReader) next() error {
 	}
 	if l.garbage++; l.garbage > maxGarbage {
 		return l.broken.set(errGarbage)
+	}
+	if (text[0] == '{' || text[0] == '[') && l.odd != nil {
+		l.odd()
 	}
 	l.log.add("rpc", "Skipped a line on standard output that is not JSON-RPC: "+string(text[:min(len(text), 512)]))
 	return nil

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"helix/backend/bus"
 	"helix/backend/callable"
@@ -36,6 +36,8 @@ const (
 	maxFailures     = 5
 	failuresWithin  = 10 * time.Minute
 	maxBackOff      = time.Minute
+	maxFaults       = 3 // violations of the protocol, before the server is started again
+	faultsWithin    = time.Minute
 	listAge         = 5 * time.Minute // after it, the tools are listed again before a call
 	downloadTimeout = 3 * time.Minute // for the first start of npx and the like
 )
@@ -62,6 +64,7 @@ type link struct {
 	idle      time.Duration
 	calls     int
 	failures  []time.Time
+	faults    []time.Time // violations of the protocol on the open connection
 	notBefore time.Time
 	stale     bool // the server announced another list
 	listedAt  time.Time
@@ -218,7 +221,7 @@ func (l *link) finish(ctx context.Context, a *attempt, c *connection, err error)
 	now := l.s.o.Now()
 	switch {
 	case err == nil:
-		l.live, l.startedAt, l.lastUse, l.lastError = c, now, now, ""
+		l.live, l.startedAt, l.lastUse, l.lastError, l.faults = c, now, now, "", nil
 		l.notBefore = time.Time{}
 	case errors.Is(err, errNeedsAuth):
 		state = StateNeedsAuth
@@ -409,12 +412,46 @@ func (l *link) use(ctx context.Context, fn func(ctx context.Context, session *sd
 			l.drop(c, StateStopped)
 			continue
 		}
+		if violates(err) {
+			l.violated(c)
+		}
 		if err = c.translate(l.name, err); errors.Is(err, errNeedsAuth) { // also of a server that was ready
 			l.drop(c, StateNeedsAuth)
 			l.publish(StateNeedsAuth)
 		}
 		return err
 	}
+}
+
+// violates reports whether an answer says that the server, rather than a call, is at fault.
+func violates(err error) bool {
+	var wire *jsonrpc.Error
+	return errors.As(err, &wire) && (wire.Code == jsonrpc.CodeInternalError || wire.Code == jsonrpc.CodeParseError || wire.Code == jsonrpc.CodeInvalidRequest)
+}
+
+// violated counts a violation of the protocol on a connection, and starts the server again after three in a minute.
+func (l *link) violated(c *connection) {
+	l.mu.Lock()
+	now := l.s.o.Now()
+	l.faults = slices.DeleteFunc(l.faults, func(t time.Time) bool { return now.Sub(t) > faultsWithin })
+	due := false
+	if l.live == c {
+		l.faults = append(l.faults, now)
+		due = len(l.faults) == maxFaults
+	}
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	l.log.add("rpc", "The server violated the protocol three times within a minute and is started again.")
+	l.s.spawn(func() {
+		l.drop(c, StateStopped)
+		_, release, err := l.acquire(l.s.as(l.user))
+		if err != nil {
+			return // the state of the server says why
+		}
+		release()
+	})
 }
 
 // drop closes a connection that is of no use any more, so that the next call opens another.

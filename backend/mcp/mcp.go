@@ -6,6 +6,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
+	"helix/backend/lru"
 	"helix/backend/oauth"
 	"helix/backend/permission"
 	"helix/backend/schema"
@@ -74,8 +76,9 @@ type Service struct {
 	closed   bool
 	work     sync.WaitGroup
 
-	schemas schema.Cache // of the tools that are called
-	lists   atomic.Int64 // how often a list of tools was stored
+	schemas   schema.Cache // of the tools that are called
+	documents *lru.Cache[documentKey, json.RawMessage]
+	lists     atomic.Int64 // how often a list of tools was stored
 
 	mu      sync.Mutex
 	links   map[uuid.UUID]*link           // by server id
@@ -84,6 +87,18 @@ type Service struct {
 	asking  map[askKey]*asking            // questions of servers that wait for a person
 	served  map[uuid.UUID]*served         // by user
 }
+
+// documentKey names what an approval of a tool shows.
+type documentKey struct {
+	server, tool string
+	hash         [32]byte
+}
+
+// Bounds of the documents of tools that are kept for their next call.
+const (
+	keptDocuments     = 256
+	keptDocumentBytes = 4 << 20
+)
 
 // New returns a Service. It ends what an earlier process left running.
 func New(db *storage.DB, o Options) *Service {
@@ -101,7 +116,8 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, bus: db.Bus(), perm: o.Gate.Permission, o: o, log: o.Logger, left: &leftovers{log: o.Logger}, began: time.Now(),
-		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, asking: map[askKey]*asking{}, served: map[uuid.UUID]*served{},
+		documents: lru.New[documentKey](keptDocuments, keptDocumentBytes, func(d json.RawMessage) int64 { return int64(len(d)) }),
+		links:     map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, asking: map[askKey]*asking{}, served: map[uuid.UUID]*served{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {

@@ -137,9 +137,9 @@ func (p *process) broken() error {
 	return r.broken.get()
 }
 
-// pipes returns the ends of the pipes for the protocol.
-func (p *process) pipes() (io.ReadCloser, io.WriteCloser) {
-	r := &lineReader{r: p.stdout, log: p.log}
+// pipes returns the ends of the pipes for the protocol. odd is called for each message that is not valid.
+func (p *process) pipes(odd func()) (io.ReadCloser, io.WriteCloser) {
+	r := &lineReader{r: p.stdout, log: p.log, odd: odd}
 	p.reader.Store(r)
 	return r, &lineWriter{w: p.stdin, log: p.log}
 }

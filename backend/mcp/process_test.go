@@ -82,7 +82,7 @@ func TestNextStartEndsWhatACrashLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, w := p.pipes()
+	r, w := p.pipes(nil)
 	if _, err := w.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
 		t.Fatal(err)
 	}

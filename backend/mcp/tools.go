@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -301,6 +302,17 @@ func hasPrefix(m map[string]bool, prefix string) bool {
 	return false
 }
 
+// approvalDocument is approvalDocument of a tool, which each call asks for.
+func (s *Service) approvalDocument(r *serverRow, t *toolRow) json.RawMessage {
+	key := documentKey{r.Name, t.name, t.hash}
+	if doc, ok := s.documents.Get(key); ok {
+		return doc
+	}
+	doc := approvalDocument(r.Name, t.document)
+	s.documents.Put(key, doc)
+	return doc
+}
+
 // Subject implements permission.Source for servers and tools.
 func (s *Service) Subject(ctx context.Context, _, id string) (out permission.SubjectInfo, err error) {
 	server, tool, isTool := strings.Cut(id, ".")
@@ -309,7 +321,7 @@ func (s *Service) Subject(ctx context.Context, _, id string) (out permission.Sub
 		if err != nil {
 			return err
 		}
-		out = permission.SubjectInfo{Name: r.Name, State: permission.Active, DefinitionHash: r.hash, Definition: r.approvalDocument()}
+		out = permission.SubjectInfo{Name: r.Name, State: permission.Active, DefinitionHash: r.hash}
 		switch {
 		case !*r.Enabled:
 			out.State = permission.Disabled
@@ -319,6 +331,7 @@ func (s *Service) Subject(ctx context.Context, _, id string) (out permission.Sub
 			out.State = permission.Disabled
 		}
 		if !isTool {
+			out.Definition = r.approvalDocument()
 			return nil
 		}
 		t, ok, err := loadTool(tx, r.id, tool)
@@ -331,7 +344,7 @@ func (s *Service) Subject(ctx context.Context, _, id string) (out permission.Sub
 		if t.state == ToolRemoved || t.state == ToolDenied {
 			out.State = permission.Disabled
 		}
-		out.Name, out.DefinitionHash, out.Definition = toolID(r.Name, t.name), t.hash, approvalDocument(r.Name, t.document)
+		out.Name, out.DefinitionHash, out.Definition = toolID(r.Name, t.name), t.hash, s.approvalDocument(&r, &t)
 		out.Declared = []permission.Want{{Capability: permission.MCP, Resource: toolID(r.Name, t.name)}}
 		return nil
 	})

@@ -43,7 +43,7 @@ func (s *Service) raise(ctx context.Context, user uuid.UUID, r *Request, reason 
 	if err != nil {
 		return id, nil, err
 	}
-	q := question{kind: "capability", sub: r.Subject, name: info.Name, tier: r.Tier, run: r.RunID, runKind: r.RunKind, session: r.SessionID, rerun: r.Rerun}
+	q := question{kind: "capability", sub: r.Subject, name: info.Name, tier: r.Tier, run: r.RunID, runKind: r.RunKind, session: r.SessionID, rerun: r.Rerun, call: r.Call}
 	switch {
 	case reason == ReasonDefinitionChanged:
 		q.kind = "definition"
@@ -125,15 +125,18 @@ type question struct {
 	runKind string
 	session uuid.UUID
 	rerun   json.RawMessage
+	call    string
 }
 
-// dedupe returns a hash that is equal for identical questions: same kind, subject, definition and items.
+// dedupe returns a hash that is equal for identical questions: same kind, subject, definition, items
+// and call.
 func (q *question) dedupe() [32]byte {
 	b := []byte(q.kind + "\x00" + q.sub.Kind + "\x00" + q.sub.ID + "\x00" + q.tier.String() + "\x00")
 	b = append(b, q.sub.DefinitionHash[:]...)
 	for _, i := range q.items {
 		b = append(b, string(i.Capability)+"\x00"+i.Resource+"\x00"...)
 	}
+	b = append(b, q.call...)
 	return sha256.Sum256(b)
 }
 

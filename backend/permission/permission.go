@@ -95,9 +95,12 @@ type Request struct {
 	// Interactive means that a person is waiting for this call. Decide then waits at most 120 s for
 	// an answer; otherwise it returns at once and leaves the question open.
 	Interactive bool
-	Why         string          // the subject's own explanation, shown as a quotation
-	RunKind     string          // kind of the run as shown to people: tool, skill, schedule …; "": Subject.Kind
-	Rerun       json.RawMessage // payload for Register's rerun to start the same run again; nil: not possible
+	// Call tells apart calls that need the same capability but are asked about separately, because the
+	// person judges the call itself by Why; "": all such calls share one question.
+	Call    string
+	Why     string          // the subject's own explanation, shown as a quotation
+	RunKind string          // kind of the run as shown to people: tool, skill, schedule …; "": Subject.Kind
+	Rerun   json.RawMessage // payload for Register's rerun to start the same run again; nil: not possible
 	// Waiting is called once when Decide begins to wait for a person, with the id of the question.
 	Waiting func(pending uuid.UUID)
 }

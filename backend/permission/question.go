@@ -105,6 +105,30 @@ func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 		Details: map[string]any{"approval": id, "kind": "command", "ref": a.Ref, "tier": a.Tier.String()}})
 }
 
+// WithdrawTx closes those of the questions that are about calls of the subject, whose run has ended:
+// nobody waits for the answers. If one was answered meanwhile, an unused grant for one call ends, so that
+// it doesn't allow another.
+func (s *Service) WithdrawTx(tx *storage.Tx, user uuid.UUID, sub Subject, ids []uuid.UUID) error {
+	for _, id := range ids {
+		n, err := tx.Exec(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE id = ? AND user_id = ? AND subject_kind = ? AND subject_id = ? AND question IS NULL AND status = 'pending'`, tx.Now, id, user, sub.Kind, sub.ID)
+		if err != nil {
+			return err
+		}
+		if k, err := n.RowsAffected(); err != nil {
+			return err
+		} else if k > 0 {
+			s.announce(tx, user, id, "superseded")
+			s.release(tx, id, answer{status: "superseded"})
+			continue
+		}
+		if _, err := tx.Exec(`UPDATE capability_grants SET expires_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND pending_id = ? AND scope = 'once' AND uses_left > 0 AND revoked_at IS NULL`, tx.Now, user, sub.Kind, sub.ID, id); err != nil {
+			return err
+		}
+		s.changed(tx, user, sub.ID)
+	}
+	return nil
+}
+
 // CloseTx closes the open questions of a run: the one with the given ref, or all of them if ref is
 // empty. choice is the choice that was made; empty means that the run no longer asks. token is the
 // created token that the answer came with, or zero.

@@ -3,7 +3,7 @@ package providers
 import "context"
 
 // Describe returns the model that would answer a request: the first of its chain that can be
-// resolved.
+// resolved. A server on this computer is asked for the window that it has loaded the model with.
 func (r *Router) Describe(ctx context.Context, q Request) (ModelInfo, error) {
 	_, entries, chain, _, err := r.chain(ctx, q)
 	if err != nil {
@@ -12,6 +12,10 @@ func (r *Router) Describe(ctx context.Context, q Request) (ModelInfo, error) {
 	var last error
 	for _, ref := range chain {
 		t, err := r.resolve(ctx, entries, ref)
+		if err == nil && t.entry.local() {
+			r.askLoaded(ctx, t)
+			t, err = r.resolve(ctx, entries, ref)
+		}
 		if err == nil {
 			t.info.Host, t.info.Local = t.entry.host(), t.entry.local()
 			return t.info, nil

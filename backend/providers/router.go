@@ -92,6 +92,7 @@ type Router struct {
 	left     map[string]*remaining // by provider: what is left of the service's own limits
 	scripts  map[string]*script
 	failed   map[string]string // the last transport error of a provider, until it answers
+	loaded   map[ModelRef]loaded
 	ratios   ratios
 }
 
@@ -116,7 +117,7 @@ func Open(o Options) (*Router, error) {
 		in, out := Micros(15_000_000), Micros(75_000_000)
 		o.AssumedPrice = Price{Input: &in, Output: &out}
 	}
-	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, left: map[string]*remaining{}, scripts: map[string]*script{}, failed: map[string]string{}}, nil
+	return &Router{o: o, circuits: map[string]*circuit{}, slots: map[string]chan struct{}{}, recent: map[string][]*started{}, left: map[string]*remaining{}, scripts: map[string]*script{}, failed: map[string]string{}, loaded: map[ModelRef]loaded{}}, nil
 }
 
 // target is one model of a chain with everything needed to call it.
@@ -200,12 +201,14 @@ func (r *Router) info(name string, e Entry, model string) (ModelInfo, error) {
 	ref := ModelRef(name + "/" + model)
 	if i, ok := cat.Info(provider, model); ok {
 		i.Ref = ref
+		r.limitToLoaded(&i)
 		r.o.Override(name, &i)
 		return i, nil
 	}
 	i := ModelInfo{Ref: ref, Name: model, Family: familyOf(model), Window: 128_000, Output: 16_000, Caps: Caps{Tools: true}, Source: "assumed"}
 	if e.local() {
 		i.Caps.Structured = true
+		r.limitToLoaded(&i)
 	}
 	if named := r.o.Override(name, &i); !named && !e.SkipCatalogValidation && !e.local() {
 		near := cat.nearest(provider, model)

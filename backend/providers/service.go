@@ -83,8 +83,9 @@ func New(db *storage.DB, o ServiceOptions) (*Service, error) {
 	return s, err
 }
 
-// Changed is published when an entry, or what is known about it, has changed.
+// Changed is published when an entry, what is known about it, or the models of a role have changed.
 type Changed struct {
+	// Name is the entry; empty: a role.
 	Name  string `json:"name"`
 	State string `json:"state"`
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/safehttp"
 	"helix/backend/storage"
@@ -128,8 +131,13 @@ func TestRolesAndModels(t *testing.T) {
 	if len(models.Models) != 2 || models.Total < 3 || !models.Models[0].Prices.Known() {
 		t.Fatalf("%+v", models)
 	}
+	var changed []Changed // other windows read the roles again
+	t.Cleanup(bus.Subscribe(k.db.Bus(), func(_ uuid.UUID, c Changed) { changed = append(changed, c) }))
 	view, err := k.SetRole(ctx, SetRoleParams{Role: RoleChat, Chain: []ModelRef{models.Models[0].Ref}})
 	must(t, err)
+	if len(changed) != 1 {
+		t.Errorf("%d notifications, want 1", len(changed))
+	}
 	if len(view.Problems) != 1 || !strings.Contains(view.Problems[0], "No key") {
 		t.Fatalf("%+v", view)
 	}

@@ -814,6 +814,7 @@ var LocalOnly = []string{
 	"definitions",
 	"deletions",
 	"device_keys",
+	"discovery_catalog", // folders of this device
 	"embedding_jobs",
 	"eval_runs", // of this build
 	"gateway_tokens",

@@ -118,7 +118,7 @@ func New(db *storage.DB, perm *permission.Service, aud *audit.Service, box *sand
 		drafts: lru.New[string, permission.SubjectInfo](64, 0, nil), modules: lru.New[string, weak.Pointer[sandbox.Module]](256, 0, nil),
 		running: map[uuid.UUID]*execution{}, slots: map[uuid.UUID]*slot{}, keys: map[string]bool{},
 		large: make(chan struct{}, 1), reviews: map[reviewKey]review{}, undo: map[string]*clearing{},
-		again: make(chan struct{}, 1), writes: storage.NewGroup(db, 0),
+		again: make(chan struct{}, 1), writes: db.Together(),
 	}
 	s.kind = s.toolKind()
 	s.life, s.stop = context.WithCancel(context.Background())

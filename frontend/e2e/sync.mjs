@@ -77,7 +77,7 @@ async function project({ page, looks, check }) {
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   try {
     await page.getByRole("button", { name: "Connect a hub" }).click();
-    await dialog(page).getByRole("button", { name: /Hub/ }).click();
+    await dialog(page).getByRole("combobox", { name: "Hub" }).click();
     await page.getByRole("option", { name: /Supabase project/ }).click();
     await dialog(page).getByLabel("Project URL").fill(`http://127.0.0.1:${server.address().port}`);
     await dialog(page).getByLabel("Publishable key").fill("sb_secret_x");
@@ -346,7 +346,7 @@ async function shares({ a, b }) {
   const { key } = (await a.rpc("skills.templates", {})).templates[0];
   const skill = await a.rpc("skills.create_from_template", { key });
   await a.go(`skills/${skill.skillId}/sharing`);
-  const links = page.getByRole("complementary", { name: skill.name });
+  const links = page.getByRole("complementary", { name: "Skill" });
   await links.getByText("Not shared", { exact: true }).waitFor();
   await links.getByRole("button", { name: "Share…" }).click();
   await a.looks("share");

@@ -12,6 +12,9 @@ const (
 	TypeStop   = "stop"   // a stream is not read any more
 )
 
+// Ready is what init writes to the console of a virtual machine.
+const Ready = "GUEST-READY"
+
 // Version of the protocol. The init process and Helix are of one build, so they agree unless a file was replaced.
 const Version = 1
 
@@ -26,6 +29,7 @@ const (
 	AttachArg  = "attach" // init uses its standard input and output
 	SourcePath = "/from"  // what CopyArg copies
 	OwnArg     = "own"    // init gives DataPath to the user of containers and ends
+	BootArg    = "boot"   // init is the first process of a virtual machine: it writes Ready and its report, and ends the machine
 	CopyArg    = "copy"   // init replaces what is in DataPath by what is in SourcePath and ends
 )
 

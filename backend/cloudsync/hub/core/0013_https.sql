@@ -45,6 +45,14 @@ begin
     return r || jsonb_build_object('https', p ? 'digest');
 end $$;
 
+-- set_https_digest replaces the secret of the calling device.
+create function app.set_https_digest(p_digest bytea) returns void language plpgsql security definer set search_path = '' as $$
+begin
+    update app.device set https_digest = p_digest where role_name = session_user::text and revoked_at is null;
+end $$;
+revoke execute on function app.set_https_digest(bytea) from public;
+grant execute on function app.set_https_digest(bytea) to helix_device;
+
 -- https_call begins a call through PostgREST.
 create function app.https_call(p jsonb) returns void language plpgsql set search_path = '' as $$
 begin

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -34,6 +35,9 @@ func main() {
 func run() error {
 	if len(os.Args) == 2 && os.Args[1] == guest.OwnArg {
 		return os.Chown(guest.DataPath, guest.Nobody, guest.Nobody)
+	}
+	if len(os.Args) == 2 && os.Args[1] == guest.BootArg {
+		return boot()
 	}
 	if len(os.Args) == 2 && os.Args[1] == guest.CopyArg {
 		return replaceTree(guest.SourcePath, guest.DataPath, guest.Nobody)
@@ -64,6 +68,21 @@ func run() error {
 	err = c.Serve(i.handle)
 	i.killAll() // the container ends with this process
 	return err
+}
+
+// boot shows that a kernel can start this program. Tools don't run in virtual machines yet.
+func boot() error {
+	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	text, err := json.Marshal(report())
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stdout.WriteString(guest.Ready + " " + string(text) + "\n"); err != nil {
+		return err
+	}
+	return syscall.Reboot(syscall.LINUX_REBOOT_CMD_RESTART)
 }
 
 // ignoreReserved ignores the signals that the runtime leaves to C libraries, which set their own handlers for them.

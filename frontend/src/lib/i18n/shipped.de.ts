@@ -61,6 +61,7 @@ export default {
   "setting.mcp.serve.http": "Anderen Programmen mit einem Token erlauben, über MCP unter /mcp aufzurufen, was Sie freigegeben haben.",
   "setting.container.shell_image": "Image der Shell-Sitzungen. Es muss auf diesem Computer sein: Container laden keines herunter.",
   "setting.container.host": "Socket des Container-Dienstes, zum Beispiel unix:///run/podman/podman.sock. Leer: der erste gefundene. off: keine Container.",
+  "setting.discovery.online": "Listen von APIs im Web lesen, die Sie als Kataloge hinzugefügt haben.",
   "setting.sync.keep_files": "Dateien abgeglichener Einträge auf dieses Gerät laden, statt jede erst beim Öffnen.",
   "setting.scheduler.enabled": "Geplantes starten, wenn es fällig ist.",
   "setting.memory.weights": "Gewichte von Wörtern, Bedeutung und Zusammenhang bei der Suche, zum Beispiel 1, 0.4, 0.5. Leer gelten die Werte, die sich in Messungen bewährt haben.",

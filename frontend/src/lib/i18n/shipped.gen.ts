@@ -51,6 +51,7 @@ export const shippedTexts = {
   "setting.backup.max_bytes": "Disk space for all backups together.",
   "setting.container.host": "Socket of the container engine, such as unix:///run/podman/podman.sock. Empty: the first one found. off: no containers.",
   "setting.container.shell_image": "Image of shell sessions. It must be on this computer: containers never pull one.",
+  "setting.discovery.online": "Let Discovery read lists of APIs on the web that you added as catalogs.",
   "setting.gateway.addr": "Address to listen on; it must be a loopback address. When the port is taken, a free one is used.",
   "setting.gateway.call_timeout_s": "Longest a call may take, unless the method has its own limit.",
   "setting.gateway.costly_rate": "Runs and other costly calls that may start per second.",

@@ -2552,8 +2552,10 @@ export interface DiscoveryCancelParams {
 export interface DiscoveryCandidate {
   /** for discovery.accept */
   ref: string;
-  /** catalog or imported */
+  /** catalog, imported or directory */
   source: string;
+  /** it is a manifest, for discovery.import_manifest */
+  manifest?: boolean;
   name: string;
   title: string;
   description: string;
@@ -2577,6 +2579,38 @@ export interface DiscoveryCapability {
   tier: string;
   idempotent: boolean;
   destructive: boolean;
+}
+
+/** Catalog is a folder with API descriptions and manifests, or a list of APIs on the web, that is searched too. */
+export interface DiscoveryCatalog {
+  catalogId: string;
+  /** dir or list */
+  kind: string;
+  /** path or address */
+  location: string;
+  entries: number;
+  /** when it was read */
+  updatedAt?: string;
+  /** why it couldn't be read the last time; what it had before is still searched */
+  error?: string;
+}
+
+/** CatalogAddParams name a folder or the address of a list. */
+export interface DiscoveryCatalogAddParams {
+  /** a folder that the user chose */
+  dir?: string;
+  /** in the form of https://api.apis.guru/v2/list.json */
+  listUrl?: string;
+}
+
+/** CatalogParams name a catalog. */
+export interface DiscoveryCatalogParams {
+  catalogId: string;
+}
+
+/** CatalogsResult lists the catalogs. */
+export interface DiscoveryCatalogsResult {
+  catalogs: DiscoveryCatalog[];
 }
 
 /** Changed is the event discovery.changed: a tool was imported, or its state changed. */
@@ -3013,7 +3047,7 @@ export interface DiscoverySampleResult {
 export interface DiscoverySearchParams {
   /** words, at most 500 bytes */
   query: string;
-  /** catalog or imported; default: all */
+  /** catalog, imported or directory; default: all */
   sources?: string[];
   /** 1..50, default 10 */
   limit?: number;
@@ -3022,6 +3056,14 @@ export interface DiscoverySearchParams {
 /** SearchResult is a list of candidates, best first. */
 export interface DiscoverySearchResult {
   results: DiscoveryCandidate[];
+  skippedSources: DiscoverySkippedSource[];
+}
+
+/** SkippedSource is a catalog that couldn't be read for a search. */
+export interface DiscoverySkippedSource {
+  /** its location */
+  source: string;
+  reason: string;
 }
 
 /** Source is where a description comes from: exactly one of its fields. */
@@ -3030,7 +3072,7 @@ export interface DiscoverySource {
   path?: string;
   /** the text itself */
   content?: string;
-  /** https, or catalog: and the name of an API of the directory */
+  /** https, or a reference that discovery.search returned, such as catalog:open-meteo */
   url?: string;
 }
 
@@ -5292,8 +5334,9 @@ export interface ProvidersCatalogChanged {
   date: string;
 }
 
-/** Changed is published when an entry, or what is known about it, has changed. */
+/** Changed is published when an entry, what is known about it, or the models of a role have changed. */
 export interface ProvidersChanged {
+  /** Name is the entry; empty: a role. */
   name: string;
   state: string;
 }
@@ -5412,6 +5455,8 @@ export interface ProvidersModelInfo {
   output: number;
   prices: ProvidersPrice;
   status?: string;
+  /** LoadedWindow is the window with which a server on this computer has loaded the model; 0: it does not say. */
+  loadedWindow?: number;
   /** Source is catalog, server or assumed. */
   source: string;
   /** Host is the host that requests for the model are sent to. */
@@ -10846,7 +10891,7 @@ export interface Methods {
   "chat.rename": { params: AgentRenameParams; result: AgentSessionResult };
   /** Returns a chat from the trash. */
   "chat.restore": { params: AgentSessionParams; result: AgentSessionResult };
-  /** Answers the input of a turn again. The old answer stays in the log and is hidden. */
+  /** Answers the input of a turn again. The old answer stays in the log and is hidden. A retry that has not ended is returned instead of starting another. */
   "chat.retry": { params: AgentRetryParams; result: AgentSendResult };
   /** Finds words, or their prefixes, in the messages of the caller's chats, newest first: the order of the index, which can stop at the limit, while a rank has to be computed for every match. */
   "chat.search": { params: AgentSearchParams; result: AgentSearchResult };
@@ -10938,6 +10983,14 @@ export interface Methods {
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
   /** Another name of discovery.reject. Ends a request without a tool. */
   "discovery.cancel_request": { params: DiscoveryRejectParams; result: DiscoveryRequestResult };
+  /** Adds a catalog and reads it. Its entries are only found: importing one needs an approval like any import. A list on the web needs the setting discovery.online. */
+  "discovery.catalog_add": { params: DiscoveryCatalogAddParams; result: DiscoveryCatalogsResult };
+  /** Reads a catalog again. If that fails, its entries stay and the catalog has the error. */
+  "discovery.catalog_refresh": { params: DiscoveryCatalogParams; result: DiscoveryCatalogsResult };
+  /** Removes a catalog. Tools that were imported from it stay. */
+  "discovery.catalog_remove": { params: DiscoveryCatalogParams; result: DiscoveryCatalogsResult };
+  /** Lists the catalogs of the user. */
+  "discovery.catalogs": { params: Record<string, never>; result: DiscoveryCatalogsResult };
   /** Removes the credential of a scheme. Tokens of OAuth are revoked at the server that issued them, if it offers that. */
   "discovery.clear_auth": { params: DiscoveryClearAuthParams; result: DiscoveryAuthResult };
   /** Returns one run with its input and output. */
@@ -10974,7 +11027,7 @@ export interface Methods {
   "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
   /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
   "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
-  /** Finds tools and APIs by words: in the directory that comes with Helix and among the user's tools. It uses no network. The same words give the same list. */
+  /** Finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the user's tools. It uses no network. The same words give the same list. */
   "discovery.search": { params: DiscoverySearchParams; result: DiscoverySearchResult };
   /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
@@ -11848,7 +11901,7 @@ export interface Events {
   "permissions.changed": PermissionChanged;
   /** CatalogChanged is published when another catalog becomes active. */
   "providers.catalog_changed": ProvidersCatalogChanged;
-  /** Changed is published when an entry, or what is known about it, has changed. */
+  /** Changed is published when an entry, what is known about it, or the models of a role have changed. */
   "providers.changed": ProvidersChanged;
   /** Changed is the event that entries, layers, the soul or settings have changed. */
   "psychology.changed": PsychologyChanged;
@@ -12060,6 +12113,10 @@ export const METHODS = [
   { name: "discovery.approve", scope: "approve", costly: false },
   { name: "discovery.cancel", scope: "write", costly: false },
   { name: "discovery.cancel_request", scope: "write", costly: false, aliasOf: "discovery.reject" },
+  { name: "discovery.catalog_add", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.catalog_refresh", scope: "write", costly: true, deadlineMs: 240000 },
+  { name: "discovery.catalog_remove", scope: "write", costly: false },
+  { name: "discovery.catalogs", scope: "read", costly: false },
   { name: "discovery.clear_auth", scope: "write", costly: false },
   { name: "discovery.execution", scope: "read", costly: false },
   { name: "discovery.executions", scope: "read", costly: false },

@@ -42,6 +42,7 @@ export class Conversation {
   #reading: Promise<void> | null = null;
   #again = false;
   #older: Promise<void> | null = null;
+  #retrying = false;
 
   constructor(rpc: Rpc, id: string, notify: Pick<Notify, "error" | "add">) {
     this.id = id;
@@ -169,11 +170,16 @@ export class Conversation {
   }
 
   /** Retries the input of a turn; `more` adds to the limits that stopped it. */
-  retry(turnId: string, more: { moreTurns?: number; moreCostMicros?: number; model?: string } = {}): Promise<boolean> {
-    return this.#act(async () => {
+  async retry(turnId: string, more: { moreTurns?: number; moreCostMicros?: number; model?: string } = {}): Promise<boolean> {
+    if (this.#retrying) return false;
+    this.#retrying = true;
+    const done = await this.#act(async () => {
       await this.#rpc.call("chat.retry", { turnId, ...more });
       this.#put({ type: "retried", turnId });
+      await this.#read(); // until the new turn is known, another press would retry the turn before
     }, t.cannotRetry);
+    this.#retrying = false;
+    return done;
   }
 
   setMode(mode: string): Promise<boolean> {

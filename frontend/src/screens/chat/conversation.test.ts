@@ -22,3 +22,19 @@ test("a turn can be stopped as soon as its text streams, before a read names it"
   await until(() => !c.active);
   c.stop();
 });
+
+test("a retry that is asked for twice is sent once", async () => {
+  const asked: unknown[] = [];
+  let known: (page: unknown) => void = () => {};
+  let page: unknown = { messages: [], more: false };
+  const rpc = fake({ "chat.get": () => ({ session: { id: "s" }, queue: [] }), "chat.messages": () => page, "chat.retry": (p: unknown) => (asked.push(p), { turnId: "u", state: "running" }) });
+  const c = new Conversation(rpc as never, "s", { error: () => {}, add: () => 0 });
+  await until(() => c.chat.session !== null);
+  page = new Promise((done) => (known = done)); // the new turn is not known yet
+  const first = c.retry("t");
+  expect(await c.retry("before")).toBe(false);
+  known({ messages: [], more: false });
+  expect(await first).toBe(true);
+  expect(asked).toEqual([{ turnId: "t" }]);
+  c.stop();
+});

@@ -46,7 +46,7 @@ export function entriesOf(c: Chat, open: ReadonlySet<string>, tree: readonly Tre
     }
     if (m.role === "user") out.push({ kind: "user", id: m.id, message: m });
     else if (m.role === "system") out.push({ kind: "notice", id: m.id, message: m });
-    else if (m.role === "assistant") {
+    else if (m.role === "assistant" && m.parts.some((p) => p.kind !== "text" || p.text)) {
       const calls = m.parts
         .filter((p) => p.kind === "toolCall")
         .map((part): Call => {

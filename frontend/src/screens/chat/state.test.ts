@@ -47,6 +47,11 @@ describe("the answer that streams", () => {
 });
 
 describe("messages", () => {
+  it("without content are not shown", () => {
+    const c = fold({ type: "messages", messages: [message(1, "user", "a", "Hello"), message(2, "assistant", "a"), message(3, "assistant", "a", "", []), message(4, "assistant", "a", "Yes")] });
+    expect(entriesOf(c, new Set()).map((e) => [e.id, e.kind === "answer" && e.first])).toEqual([["m1", false], ["m4", true]]);
+  });
+
   it("are kept in the order of the log, each once, in their newest form", () => {
     const c = fold({ type: "messages", messages: [message(5, "user", "a"), message(6, "assistant", "a", "x")] }, { type: "older", messages: [message(2, "user", "b")], more: false }, { type: "messages", messages: [{ ...message(6, "assistant", "a", "x"), hidden: true }] });
     expect(c.messages.map((m) => [m.seq, m.hidden ?? false])).toEqual([[2, false], [5, false], [6, true]]);

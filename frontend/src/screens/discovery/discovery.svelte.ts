@@ -3,11 +3,12 @@ import type { Rpc } from "../../lib/rpc";
 import { Load, nav, toasts, type Notify } from "../../lib/ui/state";
 import { AddTool } from "./adding.svelte";
 import { parts, toolAt } from "./address";
+import { Catalogs } from "./catalogs.svelte";
 import { FindApis } from "./find.svelte";
 import { t } from "./messages";
 import { OpenTool } from "./tool.svelte";
 import { Requests } from "./requests.svelte";
-import type { Execution, Row } from "./types";
+import type { Candidate, Execution, Row } from "./types";
 
 export type Filters = { status: string };
 export type LogFilters = { status: string };
@@ -20,6 +21,7 @@ export class DiscoveryScreen {
   readonly open: OpenTool;
   readonly adding: AddTool;
   readonly find: FindApis;
+  readonly catalogs: Catalogs;
   readonly requests: Requests;
   readonly #rpc: Rpc;
   readonly #notify: Notify & Pick<typeof toasts, "deferred">;
@@ -30,6 +32,7 @@ export class DiscoveryScreen {
     this.open = new OpenTool(rpc, notify);
     this.adding = new AddTool(rpc);
     this.find = new FindApis(rpc, notify);
+    this.catalogs = new Catalogs(rpc, notify, () => void this.find.search());
     this.requests = new Requests(rpc, notify);
     this.list = new ListState<Row, Filters>({
       id: (x) => x.manifestId,
@@ -71,8 +74,20 @@ export class DiscoveryScreen {
     return this.list.page.items.filter((x) => x.status === "pending_approval").length;
   }
 
+  /** Imports a manifest of a catalog. It waits for approval. */
+  async addManifest(c: Candidate): Promise<void> {
+    try {
+      const { manifestId } = await this.#rpc.call("discovery.import_manifest", { url: c.ref, dryRun: false });
+      await this.#added(manifestId ?? null);
+    } catch (e) {
+      this.#notify.error(e, t.acceptFailed(c.title));
+    }
+  }
+
   async add(): Promise<void> {
-    const id = await this.adding.add();
+    await this.#added(await this.adding.add());
+  }
+  async #added(id: string | null): Promise<void> {
     if (id === null) return;
     await this.list.page.reload();
     nav.go(toolAt(id)); // also from a request, whose tool it is

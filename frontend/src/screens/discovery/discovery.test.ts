@@ -18,7 +18,7 @@ function setup(answers: object = {}) {
     "discovery.list": () => ({ tools: [], total: 0 }),
     "discovery.executions": () => ({ executions: [] }),
     "discovery.queue": () => ({ requests: [request("r1"), request("r2", { status: "failed", finishedAt: "2026-05-01T10:01:00Z", candidates: [] })], total: 2 }),
-    "discovery.search": () => ({ results: [candidate("catalog:rates")] }),
+    "discovery.search": () => ({ results: [candidate("catalog:rates")], skippedSources: [] }),
     "discovery.request": () => ({ requestId: "r3", status: "pending" }),
     "discovery.inspect_openapi": () => inspection,
     "discovery.operations": () => ({ operations: [operation], total: 1 }),
@@ -120,5 +120,58 @@ describe("requests", () => {
     await screen.requests.reject(request("r1"));
     expect(rpc.sent("discovery.reject")).toEqual([{ requestId: "r1" }]);
     expect(screen.requests.busy).toBe("");
+  });
+});
+
+describe("catalogs", () => {
+  const catalog = { catalogId: "c1", kind: "dir", location: "/apis", entries: 2 };
+  it("are added, read again and removed, and the search is repeated", async () => {
+    const { rpc, screen } = setup({ "discovery.catalogs": () => ({ catalogs: [catalog] }), "discovery.catalog_add": () => ({ catalogs: [catalog] }), "discovery.catalog_refresh": () => ({ catalogs: [catalog] }), "discovery.catalog_remove": () => ({ catalogs: [] }) });
+    screen.find.query = "rate";
+    screen.catalogs.show();
+    await until(() => screen.catalogs.list.data?.length === 1);
+    screen.catalogs.address = "https://lists.example/list.json";
+    await screen.catalogs.add({ listUrl: "https://lists.example/list.json" });
+    await screen.catalogs.refresh(catalog);
+    await screen.catalogs.remove(catalog);
+    expect(screen.catalogs.address).toBe("");
+    expect(rpc.sent("discovery.catalog_add")).toEqual([{ listUrl: "https://lists.example/list.json" }]);
+    expect(rpc.sent("discovery.catalog_refresh")).toEqual([{ catalogId: "c1" }]);
+    expect(rpc.sent("discovery.catalog_remove")).toEqual([{ catalogId: "c1" }]);
+    await until(() => rpc.sent("discovery.search").length === 3);
+  });
+  it("keep what was entered if it couldn't be added", async () => {
+    const { notify, screen } = setup({
+      "discovery.catalog_add": () => {
+        throw new RpcError("denied", "Lists are off.");
+      },
+    });
+    screen.catalogs.address = "https://lists.example/list.json";
+    await screen.catalogs.add({ listUrl: screen.catalogs.address });
+    expect(notify.error).toHaveBeenCalledOnce();
+    expect(screen.catalogs.address).toBe("https://lists.example/list.json");
+    expect(screen.catalogs.busy).toBe("");
+  });
+  it("have manifests, which wait for approval when they are added", async () => {
+    const { rpc, screen } = setup({ "discovery.import_manifest": () => ({ manifestId: "t7" }) });
+    await screen.addManifest({ ...candidate("directory:c1/tides"), manifest: true });
+    expect(rpc.sent("discovery.import_manifest")).toEqual([{ url: "directory:c1/tides", dryRun: false }]);
+    expect(nav.rest).toEqual(["t7"]);
+  });
+});
+
+describe("variables of a server", () => {
+  const server = (url: string) => ({ url, variables: [{ name: "host", default: "mail.example" }, { name: "from" }] });
+  it("are asked for and kept when another server is chosen", async () => {
+    const { rpc, screen } = setup({ "discovery.inspect_openapi": () => ({ ...inspection, servers: [server("smtps://{host}:465/{from}"), server("smtp://{host}:587/{from}")] }) });
+    screen.adding.begin({ url: "catalog:send-mail" });
+    await until(() => screen.adding.step === "operations" && !screen.adding.busy);
+    expect(screen.adding.variables).toEqual({ host: "mail.example", from: "" });
+    screen.adding.variables.from = "me@mail.example";
+    screen.adding.setServer("smtp://{host}:587/{from}");
+    await screen.add();
+    expect(rpc.sent("discovery.import_openapi")).toEqual([{ specId: "s1", operations: ["get /rates"], server: "smtp://{host}:587/{from}", serverVariables: { host: "mail.example", from: "me@mail.example" }, dryRun: false }]);
+    screen.adding.server = "https://other.example";
+    expect(screen.adding.asked).toEqual([]);
   });
 });

@@ -10,7 +10,9 @@ const most = 50;
 export class FindApis {
   query = $state("");
   /** Where to look: "" is everywhere. */
-  source = $state<"" | "catalog" | "imported">("");
+  source = $state<"" | "catalog" | "directory" | "imported">("");
+  /** Catalogs that couldn't be searched, with the reason. */
+  skipped = $state.raw<readonly { source: string; reason: string }[]>([]);
   readonly results = new Load<readonly Candidate[]>();
   requesting = $state(false);
   #typing: ReturnType<typeof setTimeout> | undefined;
@@ -28,7 +30,7 @@ export class FindApis {
     clearTimeout(this.#typing);
     this.#typing = setTimeout(() => void this.search(), typingMs);
   }
-  setSource(source: "" | "catalog" | "imported"): void {
+  setSource(source: FindApis["source"]): void {
     this.source = source;
     void this.search();
   }
@@ -38,7 +40,11 @@ export class FindApis {
       this.results.clear();
       return Promise.resolve();
     }
-    return this.results.run(async (signal) => (await this.#rpc.call("discovery.search", { query, limit: most, ...(this.source === "" ? {} : { sources: [this.source] }) }, { signal })).results);
+    return this.results.run(async (signal) => {
+      const r = await this.#rpc.call("discovery.search", { query, limit: most, ...(this.source === "" ? {} : { sources: [this.source] }) }, { signal });
+      this.skipped = r.skippedSources;
+      return r.results;
+    });
   }
 
   /** Notes that what was searched for is missing, and shows the request. */

@@ -4,6 +4,13 @@ import { t } from "./messages";
 
 export type AppState = Result<"app.state">;
 
+/** The combination of a key press as the setting app.hotkey has it; undefined if it cannot be a hotkey. */
+export function hotkeyOf(e: Pick<KeyboardEvent, "code" | "ctrlKey" | "altKey" | "shiftKey" | "metaKey">): string | undefined {
+  const key = /^(?:Key([A-Z])|Digit(\d)|(F(?:[1-9]|1[0-2])|Space|Home|End|PageUp|PageDown|Insert)|Arrow(Left|Up|Right|Down))$/.exec(e.code)?.slice(1).find((k) => k !== undefined);
+  if (key === undefined || (!/^F\d/.test(key) && !e.ctrlKey && !e.altKey && !e.metaKey)) return undefined;
+  return [e.ctrlKey && "Ctrl", e.altKey && "Alt", e.shiftKey && "Shift", e.metaKey && "Super", key].filter((k) => k !== false).join("+");
+}
+
 /** The window program, and the skills in the menu of its tray icon, for Settings › App. */
 export class DesktopState {
   readonly app = new Load<AppState>();
@@ -41,6 +48,24 @@ export class DesktopState {
     } catch (e) {
       toasts.error(e, t.desktop.autostartFailed);
       void this.load();
+    }
+  }
+
+  /** Makes the keys that were pressed the hotkey; Backspace and Delete remove it. */
+  record(e: KeyboardEvent): void {
+    const keys = e.key === "Backspace" || e.key === "Delete" ? "" : hotkeyOf(e);
+    if (keys === undefined) return; // a modifier alone, or Tab, which leaves the field
+    e.preventDefault();
+    e.stopPropagation();
+    void this.setHotkey(keys);
+  }
+
+  async setHotkey(keys: string): Promise<void> {
+    try {
+      const hotkey = await this.#rpc.call("app.set_hotkey", { keys });
+      if (this.app.data) this.app.data = { ...this.app.data, hotkey };
+    } catch (e) {
+      toasts.error(e, t.desktop.hotkeyFailed);
     }
   }
 

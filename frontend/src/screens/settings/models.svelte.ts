@@ -62,6 +62,11 @@ export class ModelsState {
     return [...all.filter((p) => p.state !== "no_key"), ...all.filter((p) => p.state === "no_key")];
   }
 
+  /** Whether a new provider of this name would replace one that is in use. */
+  taken(name: string): boolean {
+    return (this.providers.data ?? []).some((p) => p.name === name && p.state !== "no_key");
+  }
+
   /** The names of the usable providers. */
   get usable(): string[] {
     return this.shown.filter((p) => p.enabled && p.state !== "no_key").map((p) => p.name);

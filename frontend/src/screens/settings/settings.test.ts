@@ -377,6 +377,8 @@ describe("models", () => {
     await s.load();
     expect(s.shown.map((p) => p.name)).toEqual(["ollama", "gemini", "local", "openai"]);
     expect([s.usable, s.models.data]).toEqual([["ollama", "local"], ["ollama/qwen3"]]);
+    // A new service replaces only one that isn't in use.
+    expect(["ollama", "local", "openai", "mine"].filter((name) => s.taken(name))).toEqual(["ollama", "local"]);
     expect(["openai", "my_server"].map(serviceTitle)).toEqual(["OpenAI", "my_server"]);
     s.stop();
   });

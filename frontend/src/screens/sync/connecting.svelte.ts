@@ -1,5 +1,6 @@
 /** Connects this device to a hub and invites other devices. */
 import { asError } from "../../lib/rpc/errors";
+import { fieldErrors } from "../../lib/rpc/fields";
 import type { Result, Rpc } from "../../lib/rpc";
 import type { SyncStatus } from "./status.svelte";
 
@@ -13,6 +14,8 @@ export class Connecting {
   /** The connection string or the code. It is cleared once the backend has accepted it. */
   secret = $state("");
   project = $state({ url: "", publishableKey: "", email: "" });
+  /** The field of the project that the error is about. */
+  wrong = $state("");
   busy = $state(false);
   name = $state("");
   encrypt = $state(true);
@@ -50,6 +53,11 @@ export class Connecting {
   /** Whether the fields of this step are filled in. */
   readonly filled = $derived(this.way === "project" && this.step === "address" ? Object.values(this.project).every((v) => v.trim() !== "") : this.secret.trim() !== "");
 
+  /** The error of a field of the project. */
+  errorOf(field: string): string {
+    return this.wrong === field ? this.error : "";
+  }
+
   /** Switches between a database and a project. */
   choose(way: Way): void {
     this.way = way;
@@ -71,6 +79,8 @@ export class Connecting {
       this.step = "mail";
     } catch (e) {
       this.error = asError(e).message;
+      const field = fieldErrors(asError(e))[0]?.path ?? "";
+      this.wrong = field in this.project ? field : "url";
     }
     this.busy = false;
   }

@@ -194,9 +194,9 @@ describe("connecting through a project", () => {
     c.choose("project");
     expect([c.secret, c.filled, c.steps]).toEqual(["", false, ["address", "mail", "encryption", "working", "done"]]);
     c.project = { url: " https://abc.supabase.co ", publishableKey: "sb_secret_x", email: "a@example.com" };
-    rpc.failNext("sync.sign_in", new RpcError({ kind: "invalid", message: "This is a secret key. Use the publishable key." }));
+    rpc.failNext("sync.sign_in", new RpcError({ kind: "invalid", message: "This is a secret key.", details: { field: "publishableKey", code: "invalid" } }));
     await c.next();
-    expect([c.step, c.error]).toEqual(["address", "This is a secret key. Use the publishable key."]);
+    expect([c.step, c.errorOf("url"), c.errorOf("publishableKey")]).toEqual(["address", "", "This is a secret key."]);
     c.project.publishableKey = "sb_publishable_x";
     await c.next();
     const project = { url: "https://abc.supabase.co", publishableKey: "sb_publishable_x", email: "a@example.com" };
