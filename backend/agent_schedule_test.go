@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,40 @@ func TestScheduledAgentStopsAtItsBudget(t *testing.T) {
 	r := c.runNow(c.schedule(`{"prompt":"Never stop"}`))
 	if r.Status != "failed" || r.Error == nil || r.Error.Kind != "limit" || r.TurnCount != 10 || c.srv.Calls() != 10 {
 		t.Fatalf("%+v %+v, %d calls", r, r.Error, c.srv.Calls())
+	}
+}
+
+// A scheduled turn that spends too fast stops at the money of its schedule, 0.50 dollars by default, before
+// its steps are used up. Its run shows what the calls cost.
+func TestScheduledAgentStopsAtItsMoney(t *testing.T) {
+	t.Parallel()
+	o := testOptions(t.TempDir())
+	config := "[caps.overrides.\"emulated/one\"]\ninput_price = 2.0\noutput_price = 8.0\noutput = 1000\n"
+	var replies []providers.ScriptedReply
+	for i := range 20 {
+		r := calls("scratchpad_write", `{"text":"`+string(rune('a'+i))+`"}`)
+		r.Usage = providers.Usage{Input: 60_000, Output: 100} // 0.1208 dollars
+		replies = append(replies, r)
+	}
+	c := newChatter(t, o, replies...)
+	if err := os.WriteFile(c.b.Config.Paths().ConfigFile(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if problems := c.b.Config.Reload(); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r := c.runNow(c.schedule(`{"prompt":"Never stop"}`))
+	n := c.srv.Calls()
+	if r.Status != "failed" || r.Error == nil || r.Error.Kind != "limit" || n < 2 || n >= 10 || r.TurnCount != n {
+		t.Fatalf("%+v %+v, %d calls", r, r.Error, n)
+	}
+	if want := int64(n) * 120_800; r.CostMicros != want || want > 500_000 {
+		t.Errorf("%d calls cost %d micros, want %d", n, r.CostMicros, want)
+	}
+	var turn agent.TurnResult
+	c.call("chat.wait", agent.WaitParams{TurnID: *r.TargetRunID}, &turn)
+	if turn.Turn.StopReason != agent.StopBudget || turn.Turn.CostMicros != r.CostMicros {
+		t.Errorf("%+v", turn.Turn)
 	}
 }
 
@@ -347,6 +382,9 @@ func TestSynthesisAsksModel(t *testing.T) {
 	if out.Analysis == nil || len(out.Analysis.Patterns) != 1 || out.Model != "emulated/one" || strings.Contains(string(c.srv.Requests()[0].Body), "battery-77") {
 		t.Fatalf("%+v %s", out, c.srv.Requests()[0].Body)
 	}
+	var raw any
+	c.call("memory.synthesis_status", map[string]any{"jobId": out.JobID}, &raw)
+	camelCase(t, "job", raw)
 	var spent agent.LedgerResult
 	c.call("agent.ledger", agent.LedgerParams{}, &spent)
 	if len(spent.Rows) != 1 || spent.Rows[0].Purpose != "synthesis" {
@@ -395,5 +433,25 @@ func TestSynthesisAsksOnlyTheModelShown(t *testing.T) {
 	q.Pin.Model = "other/one"
 	if _, err := c.b.Providers.Complete(c.ctx(), q); !fault.Is(err, fault.Conflict) {
 		t.Error("a model that left the role:", err)
+	}
+}
+
+var camel = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+
+// camelCase checks that all members of a value on the wire are in camel case.
+func camelCase(t *testing.T, path string, v any) {
+	t.Helper()
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if !camel.MatchString(k) {
+				t.Errorf("%s has the member %q", path, k)
+			}
+			camelCase(t, path+"."+k, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			camelCase(t, path+"[]", inner)
+		}
 	}
 }

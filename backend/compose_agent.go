@@ -188,7 +188,7 @@ type patternModel struct{ b *Backend }
 
 // Destination implements synthesis.Model.
 func (m patternModel) Destination(ctx context.Context) (synthesis.Destination, error) {
-	i, err := m.b.Providers.Describe(ctx, providers.Request{Role: providers.RoleSynthesis})
+	i, err := m.b.Providers.Prepare(ctx, providers.Request{Role: providers.RoleSynthesis})
 	d := synthesis.Destination{Model: string(i.Ref), Host: i.Host, Local: i.Local, Window: i.Window}
 	if i.Prices.Known() {
 		d.Price = func(input, output int64) float64 {

@@ -40,7 +40,7 @@ type chatSendCmd struct {
 	Agent    string   `placeholder:"NAME" help:"Who answers; for a new chat. Default: helix."`
 	Model    string   `placeholder:"REF" help:"Model as provider/model. Default: the role chat."`
 	Attach   []string `placeholder:"FILE" sep:"none" type:"existingfile" help:"Send this file with the text: an image, a PDF or a text file. Can be repeated up to four times."`
-	Mode     string   `default:"ask" enum:"ask,read,work" help:"What tools can do without asking (${enum}); for a new chat."`
+	Mode     string   `enum:",ask,read,work" default:"" help:"What tools can do without asking: ask, read or work. Default: ask, or the mode of the chat."`
 	MaxCost  float64  `placeholder:"USD" help:"Maximum cost of the turn."`
 	MaxTurns int      `placeholder:"N" help:"Maximum number of steps in the turn."`
 	Plain    bool     `help:"Chat line by line instead of full screen."`
@@ -55,6 +55,14 @@ func (s *chatSendCmd) Run(c *command) error {
 	if s.Session != "" {
 		if p.SessionID, err = uuid.Parse(s.Session); err != nil {
 			return fault.Invalidf("--session: %q isn't the ID of a chat.", s.Session)
+		}
+		if s.Agent != "" {
+			return fault.Invalidf("--agent is for a new chat: who answers in a chat can't be changed. Leave out --session or --agent.")
+		}
+		if s.Mode != "" {
+			if _, err := c.call("chat.set_mode", agent.ModeParams{SessionID: p.SessionID, Mode: s.Mode}, nil); err != nil {
+				return err
+			}
 		}
 	}
 	for _, path := range s.Attach {
@@ -73,6 +81,14 @@ func (s *chatSendCmd) Run(c *command) error {
 	if p.Text, err = c.text(s.Prompt); err != nil {
 		return err
 	}
+	var events *eventLog
+	if c.JSON {
+		stop := func() {}
+		if events, stop, err = c.chatEvents(); err != nil {
+			return err
+		}
+		defer stop()
+	}
 	if s.Session == "" {
 		var made agent.SessionResult
 		if _, err := c.call("chat.create", agent.CreateParams{Mode: s.Mode, AgentName: s.Agent}, &made); err != nil {
@@ -90,6 +106,9 @@ func (s *chatSendCmd) Run(c *command) error {
 	if s.Session == "" {
 		c.say("Chat %s", p.SessionID)
 	}
+	if events != nil {
+		return c.printEvents(events, p.SessionID, sent.TurnID)
+	}
 	return c.followTurn(p.SessionID, sent.TurnID)
 }
 
@@ -99,7 +118,7 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 	var got agent.TurnResult
 	steps := 0
 	for {
-		raw, err := c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 500}, &got)
+		_, err := c.call("chat.wait", agent.WaitParams{TurnID: turn, WaitMs: 500}, &got)
 		switch {
 		case err != nil && c.ctx.Err() != nil:
 			return c.cancelTurn(session, turn)
@@ -113,20 +132,12 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 		}
 		switch {
 		case t.State == agent.Waiting && len(t.Approvals) > 0:
-			for _, id := range t.Approvals {
-				c.say("The chat is waiting for an answer: helix approvals decide %s --approve", id)
-			}
-			return failed{ExitCode(fault.Denied)}
+			return c.waitsForAnswer(t)
 		case t.FinishedAt == nil:
 			continue
-		case c.JSON:
-			if err := c.printJSON(raw); err != nil {
-				return err
-			}
-		default:
-			if err := c.printAnswer(session, turn); err != nil {
-				return err
-			}
+		}
+		if err := c.printAnswer(session, turn); err != nil {
+			return err
 		}
 		switch t.StopReason {
 		case agent.StopLength:
@@ -136,6 +147,14 @@ func (c *command) followTurn(session, turn uuid.UUID) error {
 		}
 		return turnError(t)
 	}
+}
+
+// waitsForAnswer says how to answer the questions of a turn.
+func (c *command) waitsForAnswer(t agent.Turn) error {
+	for _, id := range t.Approvals {
+		c.say("The chat is waiting for an answer: helix approvals decide %s --approve", id)
+	}
+	return failed{ExitCode(fault.Denied)}
 }
 
 // cancelTurn stops the turn that Ctrl-C interrupted, so that it spends nothing more.

@@ -118,22 +118,31 @@ func TestNoCallWithoutResult(t *testing.T) {
 func TestLoopBreaker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		act  func(i int) (call, result string, failed bool)
-		stop int // number of acts after which the turn stops; 0: not within 12
+		act func(i int) (call, result string, failed bool)
+		// note and stop are the numbers of acts after which the model is told and the turn stops; 0: not
+		// within 12.
+		note, stop int
 	}{
-		"same":    {func(int) (string, string, bool) { return "a", "x", false }, 5},
-		"two":     {func(i int) (string, string, bool) { return string(rune('a' + i%2)), "x", false }, 10},
-		"failing": {func(i int) (string, string, bool) { return fmt.Sprint("a ", i), fmt.Sprint(i), true }, 5},
-		"polling": {func(i int) (string, string, bool) { return "a", fmt.Sprint(i), false }, 10},
-		"working": {func(i int) (string, string, bool) { return fmt.Sprint("a ", i), fmt.Sprint(i), false }, 0},
+		"same":    {func(int) (string, string, bool) { return "a", "x", false }, 3, 5},
+		"two":     {func(i int) (string, string, bool) { return string(rune('a' + i%2)), "x", false }, 6, 10},
+		"three":   {func(i int) (string, string, bool) { return string(rune('a' + i%3)), "x", false }, 9, 0},
+		"failing": {func(i int) (string, string, bool) { return fmt.Sprint("a ", i), fmt.Sprint(i), true }, 3, 5},
+		"polling": {func(i int) (string, string, bool) { return "a", fmt.Sprint(i), false }, 0, 10},
+		"working": {func(i int) (string, string, bool) { return fmt.Sprint("a ", i), fmt.Sprint(i), false }, 0, 0},
 	} {
-		turn, stopped := &turnState{}, 0
+		turn, stopped, noted := &turnState{}, 0, 0
 		for i := range 12 {
 			call, result, failed := c.act(i)
 			turn.Acts = append(turn.Acts, act{Call: call, Result: result, Tool: "a", Failed: failed})
+			if turn.loop() >= loopNotice && noted == 0 {
+				noted = i + 1
+			}
 			if turn.loop() >= loopStops && stopped == 0 {
 				stopped = i + 1
 			}
+		}
+		if noted != c.note && c.note > 0 {
+			t.Errorf("%s: told after %d acts, want %d", name, noted, c.note)
 		}
 		if stopped != c.stop {
 			t.Errorf("%s: stopped after %d acts, want %d", name, stopped, c.stop)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,13 +125,45 @@ func TestAimockOnEachWire(t *testing.T) {
 						t.Errorf("a call is not settled: %+v", r)
 					}
 				}
-				var journal []json.RawMessage
-				if r, err := http.Get(url + "/__aimock/journal"); err == nil {
-					_ = json.NewDecoder(r.Body).Decode(&journal)
-					r.Body.Close()
+				journal := readJournal(t, url)
+				for _, x := range journal {
+					text := string(x.Body)
+					if !strings.Contains(x.Path, aimockPaths[wire]) || !strings.Contains(text+x.Path, "one") || !strings.Contains(text, "probe_read") || !strings.Contains(text, "Question ") && !strings.Contains(text, "Look at ") {
+						t.Errorf("%s got %.300s", x.Path, text)
+					}
+				}
+				results := 0 // of the tool, in requests
+				for _, x := range journal {
+					results += strings.Count(string(x.Body), "seven")
+				}
+				if n := len(k.paid()); chaos == "calm" && (len(journal) != n || n != 18 || results != 6) {
+					t.Errorf("%d requests with %d results, %d calls paid, want 18 with 6", len(journal), results, n)
 				}
 				t.Logf("turns %v, %d calls paid, %d requests", ended, len(k.paid()), len(journal))
 			})
 		}
 	}
+}
+
+// aimockPaths are the ends of the addresses of the wires.
+var aimockPaths = map[string]string{providers.WireChat: "/chat/completions", providers.WireResponses: "/responses", providers.WireAnthropic: "/v1/messages", providers.WireGemini: ":streamGenerateContent"}
+
+// received is a request to a model that aimock got.
+type received struct {
+	Method, Path string
+	Body         json.RawMessage
+}
+
+// readJournal returns the requests to models that an aimock got.
+func readJournal(t *testing.T, url string) (list []received) {
+	t.Helper()
+	r, err := http.Get(url + "/__aimock/journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(&list); err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list, func(x received) bool { return x.Method != http.MethodPost })
 }

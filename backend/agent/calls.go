@@ -23,6 +23,7 @@ const (
 	parallelCalls = 8
 	toolPatience  = 250 * time.Millisecond // grace period after a cancel
 	toolTimeout   = time.Minute
+	heartbeat     = 5 * time.Second // between the events of a tool that runs long
 )
 
 // callTools makes those calls of the reply that have no result yet. It reports whether the turn now
@@ -204,7 +205,8 @@ func (s *Service) callTool(ctx context.Context, l *live, c callState) ([]payload
 // perform makes a call and presents its result to the model. pending is the question whose answer
 // would lift a refusal.
 func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolIntent, args json.RawMessage, attended bool) (o toolOutcome, also []payload, pending uuid.UUID) {
-	bus.Publish(s.bus, l.user, TurnProgress{l.id, l.state.Turn.ID, "tool_execution", t.decl.Name, l.state.Turn.Steps, l.state.Turn.Limits.MaxTurns})
+	progress := TurnProgress{l.id, l.state.Turn.ID, "tool_execution", t.decl.Name, l.state.Turn.Steps, l.state.Turn.Limits.MaxTurns}
+	bus.Publish(s.bus, l.user, progress)
 	var out callable.Result
 	var err error
 	private := false
@@ -217,7 +219,10 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	} else {
 		r := l.request(intent)
 		r.Input, r.Hash = args, intent.Hash
-		out, err = s.callPatiently(s.o.Telemetry.calling(ctx, l.id, intent), t.info.Ref, r)
+		out, err = s.callPatiently(s.o.Telemetry.calling(ctx, l.id, intent), t.info.Ref, r, func() {
+			progress.Kind = "tool_heartbeat"
+			bus.Publish(s.bus, l.user, progress)
+		})
 	}
 	if err != nil {
 		if r, ok := callable.RefusalOf(err); ok && r.PendingApprovalID != uuid.Nil {
@@ -240,8 +245,9 @@ func (s *Service) perform(ctx context.Context, l *live, t *tool, intent *toolInt
 	return o, also, uuid.Nil
 }
 
-// callPatiently makes a call. After a cancel the callable gets a short grace period to end by itself.
-func (s *Service) callPatiently(ctx context.Context, ref callable.Ref, r callable.Request) (callable.Result, error) {
+// callPatiently makes a call, and calls beat regularly meanwhile. After a cancel the callable gets a
+// short grace period to end by itself.
+func (s *Service) callPatiently(ctx context.Context, ref callable.Ref, r callable.Request, beat func()) (callable.Result, error) {
 	type answer struct {
 		out callable.Result
 		err error
@@ -253,10 +259,16 @@ func (s *Service) callPatiently(ctx context.Context, ref callable.Ref, r callabl
 		out, err := s.o.Callables.Call(limited, ref, r)
 		done <- answer{out, err}
 	})
-	select {
-	case a := <-done:
-		return a.out, a.err
-	case <-limited.Done():
+	beats := time.NewTicker(s.heartbeat)
+	defer beats.Stop()
+	for limited.Err() == nil {
+		select {
+		case a := <-done:
+			return a.out, a.err
+		case <-beats.C:
+			beat()
+		case <-limited.Done():
+		}
 	}
 	timer := time.NewTimer(toolPatience)
 	defer timer.Stop()

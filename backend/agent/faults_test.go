@@ -31,7 +31,11 @@ func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 func askServices(t *testing.T, entries []providers.Entry, change ...func(*Options)) *talk {
 	t.Helper()
 	return newTalkWith(t, func(db *storage.DB, ledger *Ledger) Models {
-		models, err := providers.New(db, providers.ServiceOptions{HTTP: providerstest.Client(t), Meter: ledger})
+		windows := map[string]any{} // emulators of others don't say theirs
+		for i := range entries {
+			windows["provider_defaults."+string(rune('a'+i))+".window"] = int64(128_000)
+		}
+		models, err := providers.New(db, providers.ServiceOptions{HTTP: providerstest.Client(t), Meter: ledger, Caps: func() map[string]any { return windows }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,5 +258,33 @@ func TestWaitAfterCancelIgnoresQuestions(t *testing.T) {
 	got, err := k.Wait(k.ctx, WaitParams{TurnID: turn.TurnID})
 	if err != nil || len(got.Turn.Approvals) != 0 {
 		t.Errorf("%+v, %v", got.Turn, err)
+	}
+}
+
+// A model that writes past the limit that the budget left it is stopped in the middle of its answer,
+// which is kept with its cost.
+func TestTurnStopsWhenAnAnswerPassesItsReservation(t *testing.T) {
+	t.Parallel()
+	for _, wire := range allWires {
+		t.Run(wire, func(t *testing.T) {
+			t.Parallel()
+			srv := providerstest.New(t, providerstest.Options{Wire: wire, Repeat: true, Replies: []providers.ScriptedReply{{Text: strings.Repeat("And so on. ", 20_000)}}})
+			k := askServers(t, srv)
+			made, err := k.Create(k.ctx, CreateParams{Budget: &Budget{MaxTokens: 12_000}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn := k.say(made.Session.ID, "Tell me all of it")
+			if turn.State != Failed || turn.StopReason != StopBudget || turn.Error == nil || !strings.Contains(turn.Error.Message, "sent more than") {
+				t.Fatalf("%+v %+v", turn, turn.Error)
+			}
+			answers, rows := k.answers(made.Session.ID), k.paid()
+			if len(answers) != 1 || !strings.HasPrefix(answers[0], "And so on. And") || len(answers[0]) > 100_000 {
+				t.Errorf("%d answers, the first of %d bytes", len(answers), len(answers[0]))
+			}
+			if len(rows) != 1 || rows[0].State != stateSettled || rows[0].Output == 0 || srv.Calls() != 1 {
+				t.Errorf("%d calls, the ledger has %+v", srv.Calls(), rows)
+			}
+		})
 	}
 }

@@ -69,6 +69,10 @@ func (m spoken) Describe(context.Context, providers.Request) (providers.ModelInf
 	return providers.ModelInfo{Window: m.window, Output: m.window / 4}, nil
 }
 
+func (m spoken) Prepare(ctx context.Context, q providers.Request) (providers.ModelInfo, error) {
+	return m.Describe(ctx, q)
+}
+
 func (spoken) Roles(context.Context, struct{}) (providers.RolesResult, error) {
 	return providers.RolesResult{}, nil
 }

@@ -139,7 +139,7 @@ func (s *Service) callOnce(ctx context.Context, l *live, mayCompact bool) error 
 	var reply providers.Reply
 	for {
 		files.MaxOutput = q.MaxOutput
-		reply, err = s.stream(withCall(ctx, account), l, files)
+		reply, err = s.stream(withCall(ctx, account), l, files, step)
 		if !overBudget(err) || q.MaxOutput/2 < leastOutput {
 			break
 		}
@@ -162,9 +162,14 @@ func (x settlement) event() *callSettled {
 }
 
 // stream reads the answer, shows it as it arrives, and regularly stores the part received so far.
-func (s *Service) stream(ctx context.Context, l *live, q providers.Request) (providers.Reply, error) {
-	turn := l.state.Turn.ID
+func (s *Service) stream(ctx context.Context, l *live, q providers.Request, step int) (providers.Reply, error) {
+	turn, limit := l.state.Turn.ID, l.state.Turn.Limits.MaxTurns
 	attempt, saved, at := 0, 0, time.Now()
+	waits := false
+	q.Waiting = func(service string) {
+		waits = true
+		bus.Publish(s.bus, l.user, TurnProgress{l.id, turn, "waiting_rate", service, step, limit})
+	}
 	var text strings.Builder
 	defer func() {
 		l.mu.Lock()
@@ -177,6 +182,10 @@ func (s *Service) stream(ctx context.Context, l *live, q providers.Request) (pro
 			case err != nil:
 			case e.Type == providers.EventAttempt:
 				attempt, saved = e.Attempt, 0
+				if waits {
+					waits = false
+					bus.Publish(s.bus, l.user, TurnProgress{l.id, turn, "waiting_rate", "", step, limit})
+				}
 				text.Reset()
 			case e.Type == providers.EventDiscard:
 				bus.Publish(s.bus, l.user, AttemptDiscarded{l.id, turn, e.Attempt})
@@ -263,6 +272,9 @@ func (s *Service) replied(ctx context.Context, l *live, turn uuid.UUID, reply pr
 	if d, ok := f.Details.(OverBudget); ok {
 		end.Reason = StopBudget
 		bus.Publish(s.bus, l.user, BudgetEvent{l.id, d.Scope, d.SpentMicros, d.LimitMicros, "stop"})
+	}
+	if providers.Overrun(err) {
+		end.Reason = StopBudget
 	}
 	if len(b.Parts) > 0 {
 		b.Failure = end.Error

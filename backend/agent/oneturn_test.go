@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -99,8 +100,8 @@ func (o *oneTurn) read(e Event) error {
 }
 
 // Whatever is sent, steered, joined, interrupted and canceled at the same time, and whenever Helix
-// stops and starts again, a session never has two active turns, and every input is answered or
-// withdrawn exactly once.
+// stops and starts again, a session never has two active turns, every input is answered or withdrawn
+// exactly once, and the log folds to the same state from any stored prefix.
 func TestNeverTwoActiveTurns(t *testing.T) {
 	t.Parallel()
 	const sessions, senders, restarts, each = 3, 4, 3, 5
@@ -178,6 +179,7 @@ func TestNeverTwoActiveTurns(t *testing.T) {
 		if err := k.db.Read(k.ctx, func(tx *storage.Tx) error { return s.readEvents(tx, chat, 0, -1, o.read) }); err != nil {
 			t.Errorf("chat %s: %v", chat, err)
 		}
+		foldsFromAnyPrefix(t, k, chat)
 		how := map[string]int{}
 		for id, was := range o.inputs {
 			if how[was]++; was == "" {
@@ -188,6 +190,43 @@ func TestNeverTwoActiveTurns(t *testing.T) {
 	}
 	if len(busy.two) > 0 {
 		t.Errorf("two turns at once: %v", busy.two)
+	}
+}
+
+// foldsFromAnyPrefix checks that a state that is stored after any event of a chat's log and loaded again
+// continues to the same state as one that was not.
+func foldsFromAnyPrefix(t *testing.T, k *talk, chat uuid.UUID) {
+	t.Helper()
+	var events []Event
+	if err := k.db.Read(k.ctx, func(tx *storage.Tx) error {
+		return k.readEvents(tx, chat, 0, -1, func(e Event) error {
+			events = append(events, e)
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	whole := &State{}
+	var stored []string // the state after each event
+	for _, e := range events {
+		whole.apply(e)
+		raw, err := json.Marshal(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, string(raw))
+	}
+	for cut := 0; cut < len(events); cut += 1 + len(events)/20 {
+		again := &State{}
+		if err := json.Unmarshal([]byte(stored[cut]), again); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range events[cut+1:] {
+			again.apply(e)
+			if raw, err := json.Marshal(again); err != nil || string(raw) != stored[cut+1+i] {
+				t.Fatalf("stored after event %d, the state after %s, event %d, is %s, want %s (%v)", cut, e.Body.eventType(), cut+1+i, raw, stored[cut+1+i], err)
+			}
+		}
 	}
 }
 

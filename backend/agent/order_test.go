@@ -158,3 +158,78 @@ func TestOnlyTheSenderSteersATurn(t *testing.T) {
 		})
 	}
 }
+
+// In each queue mode an input of another sender gets a turn of its own, with its own origin: it is never
+// joined with the person's, and only an interrupt ends the turn that works.
+func TestQueueModesKeepSendersApart(t *testing.T) {
+	t.Parallel()
+	senders := map[string]Origin{"the person": {Kind: OriginUser}, "a channel": {Kind: OriginChannel, Label: "Nora"}, "a subagent": {Kind: OriginSubagent, Label: "Find it"}, "a schedule": {Kind: OriginSchedule, Label: "Morning"}}
+	for _, mode := range []string{QueueFollowup, QueueCollect, QueueInterrupt} {
+		for name, origin := range senders {
+			t.Run(mode+" "+name, func(t *testing.T) {
+				t.Parallel()
+				begun, goOn := make(chan struct{}), make(chan struct{})
+				var mu sync.Mutex
+				var requests []string // their last messages
+				k := newTalk(t, spoken{window: assumedWindow, answer: func(ctx context.Context, q providers.Request) (providers.Reply, error) {
+					mu.Lock()
+					requests = append(requests, fmt.Sprint(q.Messages[len(q.Messages)-1]))
+					first := len(requests) == 1
+					mu.Unlock()
+					if first {
+						close(begun)
+						select {
+						case <-goOn:
+						case <-ctx.Done():
+							return providers.Reply{}, ctx.Err()
+						}
+					}
+					return answered("Done.")
+				}})
+				session := k.begin()
+				turns := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
+				send := func(n int, text, mode string, o Origin) {
+					t.Helper()
+					if _, err := k.enqueue(k.ctx, session, turns[n], mode, &input{Text: text, Origin: o, Attended: o.Kind == OriginUser}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				send(0, "Begin", QueueFollowup, Origin{Kind: OriginUser})
+				<-begun
+				first := mode
+				if mode == QueueInterrupt {
+					first = QueueFollowup
+				}
+				send(1, "By the person", first, Origin{Kind: OriginUser})
+				send(2, "By another", mode, origin)
+				close(goOn)
+				var states []string
+				for _, id := range turns {
+					got, err := k.Wait(k.ctx, WaitParams{TurnID: id, WaitMs: longestWait.Milliseconds()})
+					if err != nil || got.Turn.FinishedAt == nil {
+						t.Fatalf("%+v, %v", got.Turn, err)
+					}
+					states = append(states, got.Turn.State)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				joined := slices.ContainsFunc(requests, func(r string) bool { return strings.Contains(r, "By the person") && strings.Contains(r, "By another") })
+				if want := mode == QueueCollect && origin.Kind == OriginUser; joined != want {
+					t.Errorf("joined: %v, want %v: %q", joined, want, requests)
+				}
+				if !slices.ContainsFunc(requests, func(r string) bool { return strings.Contains(r, "By another") }) {
+					t.Errorf("the second input got no answer: %v, %q", states, requests)
+				}
+				list, err := k.Messages(k.ctx, MessagesParams{SessionID: session})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range list.Messages {
+					if m.Role == "user" && strings.Contains(m.Parts[0].Text, "By another") && (m.Origin == nil || *m.Origin != origin) {
+						t.Errorf("the input of %s is shown as %+v", name, m.Origin)
+					}
+				}
+			})
+		}
+	}
+}

@@ -43,6 +43,10 @@ func (oneAnswer) Describe(context.Context, providers.Request) (providers.ModelIn
 	return providers.ModelInfo{Window: assumedWindow, Output: 4000}, nil
 }
 
+func (m oneAnswer) Prepare(ctx context.Context, q providers.Request) (providers.ModelInfo, error) {
+	return m.Describe(ctx, q)
+}
+
 func (oneAnswer) Roles(context.Context, struct{}) (providers.RolesResult, error) {
 	return providers.RolesResult{}, nil
 }

@@ -311,7 +311,7 @@ func (s *Service) startTurn(ctx context.Context, l *live) error {
 	st := *l.state
 	l.mu.Unlock()
 
-	info, err := s.o.Models.Describe(ctx, providers.Request{Role: st.role(), Model: started.Ref})
+	info, err := s.o.Models.Prepare(ctx, providers.Request{Role: st.role(), Model: started.Ref})
 	if err == nil {
 		started.Window, started.Output = info.Window, min(info.Output, info.Window/4)
 	}

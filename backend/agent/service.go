@@ -48,6 +48,7 @@ type Models interface {
 	Stream(ctx context.Context, q providers.Request) iter.Seq2[providers.Event, error]
 	providers.Completer
 	Describe(ctx context.Context, q providers.Request) (providers.ModelInfo, error)
+	Prepare(ctx context.Context, q providers.Request) (providers.ModelInfo, error)
 	Roles(ctx context.Context, _ struct{}) (providers.RolesResult, error)
 }
 
@@ -117,6 +118,7 @@ type Service struct {
 	off  func()
 
 	crashPoint func() // called before and after each commit; tests kill the process there
+	heartbeat  time.Duration
 
 	starting sync.Mutex // scheduled runs and subagents start one at a time
 
@@ -168,7 +170,7 @@ func New(db *storage.DB, b *bus.Bus, o Options) *Service {
 	if o.Scrub == nil {
 		o.Scrub = func(_ context.Context, text string) string { return text }
 	}
-	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]*laneState{}, asked: map[uuid.UUID]*live{}, callers: map[uuid.UUID]*permission.Authority{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}}
+	s := &Service{db: db, bus: b, o: o, log: o.Logger, all: map[uuid.UUID]*live{}, lanes: map[laneKey]*laneState{}, asked: map[uuid.UUID]*live{}, callers: map[uuid.UUID]*permission.Authority{}, waits: map[uuid.UUID][]chan struct{}{}, crashPoint: func() {}, heartbeat: heartbeat}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.off = bus.Subscribe(b, func(_ uuid.UUID, e permission.ApprovalChanged) {
 		s.mu.Lock()

@@ -53,9 +53,9 @@ type AttemptDiscarded struct {
 type TurnProgress struct {
 	SessionID uuid.UUID `json:"sessionId"`
 	TurnID    uuid.UUID `json:"turnId"`
-	Kind      string    `json:"kind"` // provider_call, tool_execution, rolling_summary, tool_heartbeat or waiting_rate
-	Message   string    `json:"message"`
-	Turn      int       `json:"turn"` // the step, from 1
+	Kind      string    `json:"kind"`    // provider_call, tool_execution, rolling_summary, tool_heartbeat or waiting_rate
+	Message   string    `json:"message"` // the tool, or the service whose rate limit is waited for; "" once that wait is over
+	Turn      int       `json:"turn"`    // the step, from 1
 	MaxTurns  int       `json:"maxTurns"`
 }
 

@@ -105,12 +105,17 @@ func (s *Service) AskTx(tx *storage.Tx, a QuestionRequest) error {
 		Details: map[string]any{"approval": id, "kind": "command", "ref": a.Ref, "tier": a.Tier.String()}})
 }
 
-// WithdrawTx closes those of the questions that are about calls of the subject, whose run has ended:
-// nobody waits for the answers. If one was answered meanwhile, an unused grant for one call ends, so that
-// it doesn't allow another.
+// WithdrawTx closes the questions that a run of the subject waited for and that nobody waits for once it
+// has ended: those about its own calls, and those about what it called, such as the host of a fetch, once
+// nobody else has asked them. If a question about its own
+// call was answered meanwhile, an unused grant for one call ends, so that it doesn't allow another.
 func (s *Service) WithdrawTx(tx *storage.Tx, user uuid.UUID, sub Subject, ids []uuid.UUID) error {
+	asked := map[uuid.UUID]int{}
 	for _, id := range ids {
-		n, err := tx.Exec(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE id = ? AND user_id = ? AND subject_kind = ? AND subject_id = ? AND question IS NULL AND status = 'pending'`, tx.Now, id, user, sub.Kind, sub.ID)
+		asked[id]++
+	}
+	for id, times := range asked {
+		n, err := tx.Exec(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE id = ? AND user_id = ? AND (subject_kind = ? AND subject_id = ? OR count <= ?) AND question IS NULL AND status = 'pending'`, tx.Now, id, user, sub.Kind, sub.ID, times)
 		if err != nil {
 			return err
 		}
@@ -120,6 +125,9 @@ func (s *Service) WithdrawTx(tx *storage.Tx, user uuid.UUID, sub Subject, ids []
 			s.announce(tx, user, id, "superseded")
 			s.release(tx, id, answer{status: "superseded"})
 			continue
+		}
+		if _, err := tx.Exec(`UPDATE pending_approvals SET count = count - ? WHERE id = ? AND user_id = ? AND question IS NULL AND status = 'pending'`, times, id, user); err != nil {
+			return err
 		}
 		if _, err := tx.Exec(`UPDATE capability_grants SET expires_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND pending_id = ? AND scope = 'once' AND uses_left > 0 AND revoked_at IS NULL`, tx.Now, user, sub.Kind, sub.ID, id); err != nil {
 			return err

@@ -42,7 +42,7 @@ func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event,
 		defer stream.Body.Close()
 		for e, err := range Decode(t.entry.Type, stream.Body, DecodeOptions{Provider: t.name, Model: t.model}) {
 			if err != nil {
-				yield(Event{}, scrubbed(err, t.key))
+				yield(Event{}, t.named(err))
 				return
 			}
 			if original, ok := names[e.Name]; ok && (e.Type == EventToolStart || e.Type == EventToolCall) {
@@ -55,18 +55,21 @@ func (r *Router) call(ctx context.Context, t target, q Request) iter.Seq2[Event,
 	}
 }
 
-// scrubbed removes a key from a service's message.
-func scrubbed(err error, key string) error {
+// named puts the service's name into the message of its error, and removes its key.
+func (t target) named(err error) error {
 	var f *fault.Error
-	if key == "" || !errors.As(err, &f) {
+	if !errors.As(err, &f) {
 		return err
 	}
 	clean := *f
-	clean.Message = scrub(f.Message, key)
 	var s *ServiceError
 	if errors.As(f.Err, &s) {
-		clean.Err = &ServiceError{Status: s.Status, Code: s.Code, Message: scrub(s.Message, key)}
+		if s.says != nil {
+			clean.Message = s.says(t.title)
+		}
+		clean.Err = &ServiceError{Status: s.Status, Code: s.Code, Message: scrub(s.Message, t.key)}
 	}
+	clean.Message = scrub(clean.Message, t.key)
 	return &clean
 }
 
@@ -96,7 +99,7 @@ func (r *Router) open(ctx context.Context, t target, url string, body []byte) (*
 	text, _ := io.ReadAll(io.LimitReader(s.Body, maxErrorBody))
 	after := retryAfter(s.Header, time.Now())
 	if s.Status < 400 {
-		return nil, fault.Unavailablef("%s redirects. Check the base URL.", t.name).WithCause(&ServiceError{Status: s.Status})
+		return nil, fault.Unavailablef("%s redirects. Check the base URL.", t.title).WithCause(&ServiceError{Status: s.Status})
 	}
-	return nil, bodyError(s.Status, bytes.TrimSpace(text), after, t.key)
+	return nil, t.named(bodyError(s.Status, bytes.TrimSpace(text), after, t.key))
 }

@@ -88,7 +88,8 @@ type ModelInfo struct {
 	Prices Price    `json:"prices"`
 	Status string   `json:"status,omitempty"`
 	// LoadedWindow is the window with which a server on this computer has loaded the model; 0: it does not say.
-	LoadedWindow int `json:"loadedWindow,omitempty"`
+	LoadedWindow int  `json:"loadedWindow,omitempty"`
+	silent       bool // a server on this computer that does not say its window
 	// Source is catalog, server or assumed.
 	Source string `json:"source"`
 	// Host is the host that requests for the model are sent to.

@@ -37,14 +37,14 @@ type CircuitState struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-func (c *circuit) enter(now time.Time) error {
+func (c *circuit) enter(now time.Time, service string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pause == 0 {
 		return nil
 	}
 	if now.Before(c.until) || c.probing {
-		f := fault.Unavailablef("The service failed repeatedly. Helix will try it again later.").WithCause(errCircuitOpen)
+		f := fault.Unavailablef("%s failed repeatedly. Helix will try it again later.", service).WithCause(errCircuitOpen)
 		f.RetryAfter = max(c.until.Sub(now), time.Second)
 		return f
 	}

@@ -480,6 +480,8 @@ type ServiceError struct {
 	Status  int
 	Code    string // the service's own type or code
 	Message string
+
+	says func(service string) string // the sentence for people about a service of this name
 }
 
 func (e *ServiceError) Error() string {

@@ -2,6 +2,7 @@ package providers
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -32,33 +33,32 @@ func (e *ServiceError) fault(retryAfter time.Duration) *fault.Error {
 	if says == "" {
 		says = "The service gave no reason."
 	}
-	var f *fault.Error
+	kind, after, format := fault.Invalid, time.Duration(0), "%s refused the request: %s"
 	switch {
 	case hasAny(text, "insufficient_quota", "billing", "credit balance", "exceeded your current quota", "payment required", "insufficient credits", "out of credits") || e.Status == http.StatusPaymentRequired:
-		f = fault.Limitf("The account has no credit left: %s", says)
+		kind, format = fault.Limit, "The account at %s has no credit left: %s"
 		e.Code = codeQuota
 	case hasAny(text, "context_length_exceeded", "context length", "context window", "prompt is too long", "maximum context", "too many tokens", "exceeds the maximum number of tokens", "request_too_large"):
-		f = fault.Limitf("The conversation is too long for the model: %s", says)
+		kind, format = fault.Limit, "The conversation is too long for %s: %s"
 		e.Code = codeContext
 	case hasAny(text, "content_filter", "content_policy", "content management policy", "responsibleaipolicy"):
-		f = fault.Deniedf("The service's filter refused the request: %s", says)
+		kind, format = fault.Denied, "The filter of %s refused the request: %s"
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden || hasAny(text, "authentication_error", "invalid_api_key", "permission_error", "api key not valid", "api_key_invalid", "unauthenticated"):
-		f = fault.Deniedf("The service refused the key: %s", says)
+		kind, format = fault.Denied, "%s refused the key: %s"
 		e.Code = codeKey
 	case e.Status == http.StatusTooManyRequests || hasAny(text, "rate_limit", "resource_exhausted", "too many requests"):
-		f = fault.Limitf("The service's rate limit was reached: %s", says)
-		f.RetryAfter = retryAfter
+		kind, after, format = fault.Limit, retryAfter, "The rate limit of %s was reached: %s"
 		e.Code = codeRate
 	case e.Status == http.StatusNotFound || hasAny(text, "model_not_found", "not_found_error"):
-		f = fault.NotFoundf("The service doesn't know the model or the address: %s", says)
+		kind, format = fault.NotFound, "%s doesn't know the model or the address: %s"
 	case e.Status == http.StatusConflict && !hasAny(text, "rate"):
-		f = fault.Conflictf("The service refused the request: %s", says)
+		kind = fault.Conflict
 	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusConflict, e.Status == http.StatusTooEarly, e.Status >= 500, e.Status == 0:
-		f = fault.Unavailablef("The service is unavailable: %s", says)
-		f.RetryAfter = retryAfter
-	default:
-		f = fault.Invalidf("The service refused the request: %s", says)
+		kind, after, format = fault.Unavailable, retryAfter, "%s is unavailable: %s"
 	}
+	e.says = func(service string) string { return fmt.Sprintf(format, service, says) }
+	f := fault.New(kind, "%s", e.says("The service"))
+	f.RetryAfter = after
 	return f.WithCause(e)
 }
 
@@ -68,10 +68,11 @@ const (
 	codeContext = "context"
 	codeKey     = "key"
 	codeRate    = "rate"
+	codeOverrun = "overrun" // the answer passed what was reserved for it
 )
 
-// CodeOf returns the code of the service error in err's chain: quota, context, key, rate, or the
-// service's own code.
+// CodeOf returns the code of the service error in err's chain: quota, context, key, rate, overrun,
+// or the service's own code.
 func CodeOf(err error) string {
 	var s *ServiceError
 	if errors.As(err, &s) {
@@ -141,7 +142,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // retryable reports whether the same call may succeed at the same service.
 func retryable(err error) bool {
 	f := fault.As(err)
-	if code := CodeOf(err); code == codeQuota || code == codeContext || errors.Is(err, errCircuitOpen) {
+	if code := CodeOf(err); code == codeQuota || code == codeContext || code == codeOverrun || errors.Is(err, errCircuitOpen) {
 		return false
 	}
 	switch f.Kind {

@@ -18,9 +18,9 @@ type started struct {
 }
 
 // slot waits until the provider's limits on concurrent calls, and on calls and tokens per minute,
-// permit a call. tokens is the most that the prompt may take. The caller passes the service's count
-// to release, or 0 if there is none.
-func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func(used int64), err error) {
+// permit a call. tokens is the most that the prompt may take. waits, unless it is nil, is called before
+// each wait. The caller passes the service's count to release, or 0 if there is none.
+func (r *Router) slot(ctx context.Context, t target, tokens int64, waits func(service string)) (release func(used int64), err error) {
 	n := t.entry.MaxConcurrent
 	if n == 0 {
 		n = 4
@@ -32,10 +32,18 @@ func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func
 		r.slots[t.name] = slots
 	}
 	r.mu.Unlock()
-	select { // waiting senders are served in order
+	if waits == nil {
+		waits = func(string) {}
+	}
+	select {
 	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fault.As(ctx.Err())
+	default:
+		waits(t.title)
+		select { // waiting senders are served in order
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, fault.As(ctx.Err())
+		}
 	}
 	for {
 		call, wait := r.begin(t, tokens, time.Now())
@@ -49,6 +57,7 @@ func (r *Router) slot(ctx context.Context, t target, tokens int64) (release func
 				<-slots
 			}, nil
 		}
+		waits(t.title)
 		if err := sleep(ctx, wait); err != nil {
 			<-slots
 			return nil, err

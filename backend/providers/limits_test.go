@@ -22,7 +22,7 @@ func TestCallsAMinuteAreLimited(t *testing.T) {
 		r, to := limited(Entry{RPM: 2})
 		began := time.Now()
 		for i, want := range []time.Duration{0, 10, 60, 70, 120} {
-			release, err := r.slot(t.Context(), to, 1)
+			release, err := r.slot(t.Context(), to, 1, nil)
 			must(t, err)
 			if got := time.Since(began); got != want*time.Second {
 				t.Errorf("call %d began after %s, want %d s", i, got, want)
@@ -52,7 +52,7 @@ func TestTokensAMinuteAreLimited(t *testing.T) {
 			{1, 5000, 180},  // waits until it no longer counts
 			{900, 900, 240}, // the previous call's actual count matters, not its maximum
 		} {
-			release, err := r.slot(t.Context(), to, c.tokens)
+			release, err := r.slot(t.Context(), to, c.tokens, nil)
 			must(t, err)
 			if got := time.Since(began); got != c.at*time.Second {
 				t.Errorf("call %d began after %s, want %d s", i, got, c.at)
@@ -66,12 +66,12 @@ func TestCallsAtOnceAreLimitedAndServedInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, to := limited(Entry{MaxConcurrent: 1})
-		first, err := r.slot(t.Context(), to, 1)
+		first, err := r.slot(t.Context(), to, 1, nil)
 		must(t, err)
 		var order []int
 		for i := range 5 {
 			go func() {
-				release, err := r.slot(t.Context(), to, 1)
+				release, err := r.slot(t.Context(), to, 1, nil)
 				if err == nil {
 					order = append(order, i) // started one at a time
 					release(0)
@@ -81,7 +81,7 @@ func TestCallsAtOnceAreLimitedAndServedInOrder(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := r.slot(gone, to, 1); !fault.Is(err, fault.Canceled) {
+		if _, err := r.slot(gone, to, 1, nil); !fault.Is(err, fault.Canceled) {
 			t.Errorf("a caller who left got %v", err)
 		}
 		if order != nil {
@@ -99,16 +99,16 @@ func TestACallerWhoLeavesWhileItWaitsForTheMinuteKeepsNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, to := limited(Entry{MaxConcurrent: 1, RPM: 1})
-		release, err := r.slot(t.Context(), to, 1)
+		release, err := r.slot(t.Context(), to, 1, nil)
 		must(t, err)
 		release(0)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := r.slot(short, to, 1); !fault.Is(err, fault.Timeout) {
+		if _, err := r.slot(short, to, 1, nil); !fault.Is(err, fault.Timeout) {
 			t.Fatalf("a caller with a second got %v", err)
 		}
 		began := time.Now()
-		release, err = r.slot(t.Context(), to, 1)
+		release, err = r.slot(t.Context(), to, 1, nil)
 		must(t, err)
 		release(0)
 		if got := time.Since(began); got != 59*time.Second {
@@ -142,7 +142,7 @@ func TestCallsWaitForTheResetOfAService(t *testing.T) {
 				began := time.Now()
 				r.learnLimits("p", c.header, began)
 				for i, want := range c.want {
-					release, err := r.slot(t.Context(), to, c.tokens)
+					release, err := r.slot(t.Context(), to, c.tokens, nil)
 					must(t, err)
 					release(0)
 					if got := time.Since(began); got != want {
@@ -152,7 +152,7 @@ func TestCallsWaitForTheResetOfAService(t *testing.T) {
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				r.learnLimits("p", http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"20s"}}, time.Now())
-				if _, err := r.slot(short, to, 1); !fault.Is(err, fault.Timeout) {
+				if _, err := r.slot(short, to, 1, nil); !fault.Is(err, fault.Timeout) {
 					t.Errorf("a caller with a second got %v", err)
 				}
 			})

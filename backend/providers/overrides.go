@@ -52,7 +52,7 @@ func (o *override) apply(i *ModelInfo) {
 		return
 	}
 	if o.window > 0 {
-		i.Window = o.window
+		i.Window, i.silent = o.window, false
 	}
 	if o.output > 0 {
 		i.Output = o.output

@@ -67,14 +67,14 @@ func (s *Service) Test(ctx context.Context, p TestParams) (TestResult, error) {
 	}
 	key, source, err := s.key(ctx, p.Name, e)
 	if err == nil && source == "" && !e.local() {
-		err = fault.Deniedf("No key for %s.", p.Name)
+		err = fault.Deniedf("No key for %s.", s.title(p.Name))
 	}
 	if !step("key", cmp.Or(source, "not needed"), err) {
 		return out, nil
 	}
 	model := p.Model
 	if e.Type != WireScripted {
-		ids, err := s.served(ctx, target{name: p.Name, entry: e, key: key})
+		ids, err := s.served(ctx, target{name: p.Name, title: s.title(p.Name), entry: e, key: key})
 		if !step("models", fmt.Sprintf("%d models", len(ids)), err) {
 			return out, nil
 		}
@@ -121,7 +121,7 @@ func (r *Router) served(ctx context.Context, t target) ([]string, error) {
 	}
 	c := cursor{b: text}
 	if c.peek() != '{' || len(text) > maxModelsList {
-		return nil, fault.Unavailablef("%s returned no list of models. Check the base URL.", t.name)
+		return nil, fault.Unavailablef("%s returned no list of models. Check the base URL.", t.title)
 	}
 	ids := []string{}
 	c.object(func(key []byte) {
@@ -168,7 +168,7 @@ func (s *Service) Detect(ctx context.Context, _ struct{}) (DetectResult, error) 
 	out := DetectResult{Found: []Detected{}}
 	for _, l := range localPorts {
 		e := Entry{Type: WireChat, BaseURL: fmt.Sprintf("http://127.0.0.1:%d/v1", l.port), TimeoutIdleMs: 2000}
-		ids, err := s.served(ctx, target{name: l.product, entry: e})
+		ids, err := s.served(ctx, target{name: l.product, title: l.product, entry: e})
 		if ctx.Err() != nil {
 			return out, fault.As(ctx.Err())
 		}

@@ -70,6 +70,9 @@ type Request struct {
 	Key string `json:"key,omitempty"`
 	// AllowDiscard permits a retry after text has been delivered; a Discard event comes first.
 	AllowDiscard bool `json:"allowDiscard,omitempty"`
+	// Waiting, if set, is called before the request waits for a limit on the rate of calls, with the
+	// service's name for people. The next event ends the wait.
+	Waiting func(service string) `json:"-"`
 	// NoStream requests the answer in one piece.
 	NoStream bool `json:"noStream,omitempty"`
 }

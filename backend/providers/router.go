@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -123,6 +125,7 @@ func Open(o Options) (*Router, error) {
 // target is one model of a chain with everything needed to call it.
 type target struct {
 	name  string
+	title string // for people
 	model string
 	entry Entry
 	info  ModelInfo
@@ -176,7 +179,7 @@ func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref Mode
 	if e.Type == WireScripted && !r.o.AllowScripted {
 		return target{}, fault.Deniedf("Scripted providers are for tests.")
 	}
-	t := target{name: name, model: model, entry: e}
+	t := target{name: name, title: r.title(name), model: model, entry: e}
 	var err error
 	if t.info, err = r.info(name, e, model); err != nil {
 		return target{}, err
@@ -186,9 +189,17 @@ func (r *Router) resolve(ctx context.Context, entries map[string]Entry, ref Mode
 		return target{}, err
 	}
 	if source == "" && !e.local() {
-		return target{}, fault.Unavailablef("No key for %s.", name)
+		return target{}, fault.Unavailablef("No key for %s.", t.title)
 	}
 	return t, nil
+}
+
+// title returns the name of a service for people: the catalog's, or else that of its entry.
+func (r *Router) title(name string) string {
+	if c, err := r.o.Catalog(); err == nil {
+		name = cmp.Or(c.Providers[name].Name, name)
+	}
+	return name
 }
 
 // info describes a model of an entry.
@@ -278,7 +289,11 @@ func fits(q Request, i ModelInfo) error {
 		return fault.Invalidf("%s can't call tools.", i.Ref)
 	}
 	if n := int(roughTokens(q)); i.Window > 0 && n > i.Window {
-		return fault.Limitf("The conversation is too long for %s.", i.Ref).WithDetails(map[string]int{"tokens": n, "window": i.Window}).
+		hint := ""
+		if i.silent {
+			hint = " " + silentHint(i.Ref)
+		}
+		return fault.Limitf("The conversation is too long for %s.%s", i.Ref, hint).WithDetails(map[string]int{"tokens": n, "window": i.Window}).
 			WithCause(&ServiceError{Code: codeContext})
 	}
 	return nil
@@ -316,7 +331,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 		if n == attempts-1 || !retryable(err) {
 			return false, err
 		}
-		if err := s.wait(ctx, n, err); err != nil {
+		if err := s.wait(ctx, t, n, err); err != nil {
 			return false, err
 		}
 	}
@@ -324,7 +339,7 @@ func (s *session) try(ctx context.Context, t target) (done bool, err error) {
 }
 
 // wait sleeps before the next attempt, or returns the error if the attempt would come too late.
-func (s *session) wait(ctx context.Context, n int, cause error) error {
+func (s *session) wait(ctx context.Context, t target, n int, cause error) error {
 	d := time.Duration(s.r.o.Rand() * float64(min(maxDelay, baseDelay<<n)))
 	if after := fault.As(cause).RetryAfter; after > 0 {
 		if after > maxRetryAfter {
@@ -334,6 +349,9 @@ func (s *session) wait(ctx context.Context, n int, cause error) error {
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return cause
+	}
+	if s.q.Waiting != nil && CodeOf(cause) == codeRate {
+		s.q.Waiting(t.title)
 	}
 	return sleep(ctx, d)
 }
@@ -353,11 +371,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (s *session) once(ctx context.Context, t target) (visible bool, err error) {
 	r := s.r
 	circuit := r.circuit(t.name + " " + t.entry.host())
-	if err := circuit.enter(time.Now()); err != nil {
+	if err := circuit.enter(time.Now(), t.title); err != nil {
 		return false, err
 	}
 	input := r.ratios.most(t.info.Ref, s.q)
-	release, err := r.slot(ctx, t, input)
+	release, err := r.slot(ctx, t, input, s.q.Waiting)
 	if err != nil {
 		circuit.leave(time.Now(), false, false)
 		return false, err
@@ -379,7 +397,7 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		return false, err
 	}
 	s.attempt++
-	var received int // bytes of output
+	var received, runes int // bytes and characters of output
 	answered := false
 	outcome := "stopped"
 	defer func() {
@@ -421,11 +439,19 @@ func (s *session) once(ctx context.Context, t target) (visible bool, err error) 
 		case EventText, EventReasoning, EventToolStart, EventToolDelta:
 			visible = true
 			received += len(e.Delta)
+			runes += utf8.RuneCountInString(e.Delta)
 		}
 		e.Attempt = s.attempt
 		if !s.yield(e, nil) {
 			s.stopped = true
 			return visible, nil
+		}
+		// Characters count as the fewest tokens that they may be, and a report only when text follows
+		// it, so that no answer within the limit is canceled, nor one that is already whole.
+		if n := max(usage.Output, int64(float64(runes)/mostRatio)); n > est.Output && e.Delta != "" {
+			outcome = "failed"
+			return visible, fault.Limitf("%s sent more than the %d tokens that it was asked for. The call was canceled.", t.title, est.Output).
+				WithDetails(map[string]int64{"tokens": n, "limit": est.Output}).WithCause(&ServiceError{Code: codeOverrun})
 		}
 	}
 	return visible, nil

@@ -116,14 +116,14 @@ func TestErrorsOfServices(t *testing.T) {
 		tries int
 		says  string
 	}{
-		{"refused key", 401, `{"error":{"message":"Incorrect API key provided: ` + secretKey + `","code":"invalid_api_key"}}`, fault.Denied, 1, "refused the key"},
-		{"quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota"}}`, fault.Limit, 1, "no credit"},
-		{"rate", 429, `{"error":{"message":"Slow down","type":"rate_limit_error"}}`, fault.Limit, 3, "rate limit"},
+		{"refused key", 401, `{"error":{"message":"Incorrect API key provided: ` + secretKey + `","code":"invalid_api_key"}}`, fault.Denied, 1, "a refused the key"},
+		{"quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota"}}`, fault.Limit, 1, "The account at a has no credit"},
+		{"rate", 429, `{"error":{"message":"Slow down","type":"rate_limit_error"}}`, fault.Limit, 3, "The rate limit of a was reached"},
 		{"context", 400, `{"error":{"message":"maximum context length is 10","code":"context_length_exceeded"}}`, fault.Limit, 1, "too long"},
 		{"bad request", 400, `{"error":{"message":"no"}}`, fault.Invalid, 1, "no"},
 		{"overloaded", 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, fault.Unavailable, 3, "Overloaded"},
 		{"web page", 502, "<html>login</html>", fault.Unavailable, 3, "web page"},
-		{"error in a stream", 200, "data: {\"error\":{\"message\":\"Upstream failed\",\"code\":502}}\n\n", fault.Unavailable, 3, "Upstream failed"},
+		{"error in a stream", 200, "data: {\"error\":{\"message\":\"Upstream failed\",\"code\":502}}\n\n", fault.Unavailable, 3, "a is unavailable: Upstream failed"},
 		{"error in place of a stream", 200, `{"error":{"message":"bad model","code":404}}`, fault.NotFound, 1, "bad model"},
 		{"a web page in place of a stream", 200, "<!doctype html>", fault.Unavailable, 3, "base URL"},
 		{"redirect", 302, "", fault.Limit, 3, "redirects"},
@@ -211,18 +211,18 @@ func TestCircuitOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	c, now := &circuit{}, time.Unix(1000, 0)
 	for range circuitFailures {
-		must(t, c.enter(now))
+		must(t, c.enter(now, "a"))
 		c.leave(now, true, false)
 	}
-	if err := c.enter(now.Add(29 * time.Second)); !errors.Is(err, errCircuitOpen) || c.state(now).State != "open" {
+	if err := c.enter(now.Add(29*time.Second), "a"); !errors.Is(err, errCircuitOpen) || c.state(now).State != "open" {
 		t.Fatalf("the circuit is not open: %v", err)
 	}
 	now = now.Add(circuitFirst)
 	if c.state(now).State != "half_open" {
 		t.Fatal("the circuit is not half open")
 	}
-	must(t, c.enter(now))
-	if err := c.enter(now); err == nil {
+	must(t, c.enter(now, "a"))
+	if err := c.enter(now, "a"); err == nil {
 		t.Fatal("a second probe went through")
 	}
 	c.leave(now, true, false)
@@ -230,7 +230,7 @@ func TestCircuitOpensProbesAndCloses(t *testing.T) {
 		t.Fatalf("open for %s", until.Sub(now))
 	}
 	now = now.Add(2 * circuitFirst)
-	must(t, c.enter(now))
+	must(t, c.enter(now, "a"))
 	c.leave(now, false, true)
 	if c.state(now).State != "closed" {
 		t.Fatal("the circuit did not close")
@@ -287,7 +287,7 @@ func TestDelays(t *testing.T) {
 		s := &session{r: &Router{o: Options{Rand: func() float64 { return random }}}}
 		wait := func(ctx context.Context, n int, err error) (time.Duration, error) {
 			began := time.Now()
-			err = s.wait(ctx, n, err)
+			err = s.wait(ctx, target{}, n, err)
 			return time.Since(began), err
 		}
 		plain := fault.Unavailablef("no")
@@ -305,6 +305,16 @@ func TestDelays(t *testing.T) {
 		if d, _ := wait(t.Context(), 0, asked); d != 10500*time.Millisecond {
 			t.Errorf("Retry-After waits %s", d)
 		}
+		long := fault.Limitf("tomorrow")
+		long.RetryAfter = maxRetryAfter + time.Second
+		if d, err := wait(t.Context(), 0, long); d != 0 || !errors.Is(err, long) {
+			t.Errorf("a Retry-After beyond the cap took %s (%v)", d, err)
+		}
+		long.RetryAfter, random = maxRetryAfter, 0
+		if d, err := wait(t.Context(), 0, long); d != maxRetryAfter || err != nil {
+			t.Errorf("a Retry-After at the cap took %s (%v)", d, err)
+		}
+		random = 0.5
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		if d, err := wait(ctx, 0, asked); d != 0 || !errors.Is(err, asked) {
@@ -633,5 +643,26 @@ func TestWhatCompatibleServersSend(t *testing.T) {
 	must(t, err)
 	if reply.ReasoningText() != "why" || reply.Text() != "😀" {
 		t.Errorf("reasoning %q, text %q", reply.ReasoningText(), reply.Text())
+	}
+}
+
+// An error names the service as people know it.
+func TestErrorsNameTheService(t *testing.T) {
+	t.Parallel()
+	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error":{"message":"No such key"}}`)
+		}
+	})
+	k := setup(t, map[string]Entry{"openrouter": e, "mine": e, "far": {Type: WireChat, BaseURL: "https://far.example", SkipCatalogValidation: true}}, nil)
+	for ref, want := range map[ModelRef]string{"openrouter/m": "OpenRouter refused the key: No such key", "mine/m": "mine refused the key: No such key"} {
+		if _, err := k.Complete(t.Context(), ask(ref)); fault.As(err).Message != want {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	k.o.Key = func(context.Context, string, Entry) (string, string, error) { return "", "", nil }
+	if _, err := k.Complete(t.Context(), ask("far/m")); fault.As(err).Message != "No key for far." {
+		t.Error(err)
 	}
 }

@@ -81,7 +81,7 @@ func (r *Router) scripted(t target, q Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		reply, err := r.reply(t, q)
 		if err == nil && reply.Status >= 400 {
-			err = (&ServiceError{Status: reply.Status, Message: reply.Message}).fault(0)
+			err = t.named((&ServiceError{Status: reply.Status, Message: reply.Message}).fault(0))
 		}
 		if err != nil {
 			yield(Event{}, err)

@@ -34,6 +34,7 @@ type Chat struct {
 	Older    bool            // there are earlier messages
 	Live     *Live
 	Tool     string // the running one
+	Waiting  string // the service whose rate limit the turn waits for
 
 	// epoch counts model calls and lost connections: a result of chat.get that was requested in an
 	// earlier epoch does not apply to the current text.
@@ -127,9 +128,11 @@ func (c *Chat) Event(e gateway.Event) (read bool) {
 		if json.Unmarshal(e.Data, &p) != nil {
 			return false
 		}
-		c.Tool = ""
+		c.Tool, c.Waiting = "", ""
 		switch p.Kind {
-		case "tool_execution":
+		case "waiting_rate":
+			c.Waiting = p.Message
+		case "tool_execution", "tool_heartbeat":
 			c.Tool = p.Message
 		case "provider_call":
 			l := &Live{TurnID: p.TurnID, step: p.Turn}

@@ -186,6 +186,22 @@ func TestTextBeforeAToolIsShownOnce(t *testing.T) {
 	}
 }
 
+// A wait for a rate limit and a tool that runs long are shown until the next event of the turn.
+func TestWhatATurnDoesIsShown(t *testing.T) {
+	t.Parallel()
+	var c Chat
+	c.Session.ID = id(1)
+	for _, x := range []struct{ kind, message, tool, waiting string }{
+		{"provider_call", "", "", ""}, {"waiting_rate", "a", "", "a"}, {"waiting_rate", "", "", ""}, {"tool_execution", "web_fetch", "web_fetch", ""},
+		{"tool_heartbeat", "web_fetch", "web_fetch", ""}, {"waiting_rate", "a", "", "a"}, {"provider_call", "", "", ""},
+	} {
+		c.Event(notification(t, "chat.turn_progress", agent.TurnProgress{SessionID: id(1), TurnID: id(2), Kind: x.kind, Message: x.message, Turn: 1}))
+		if c.Tool != x.tool || c.Waiting != x.waiting {
+			t.Errorf("%s %s: the tool %q, waiting for %q", x.kind, x.message, c.Tool, c.Waiting)
+		}
+	}
+}
+
 func TestEventsOfOtherChatsChangeNothing(t *testing.T) {
 	t.Parallel()
 	var c Chat

@@ -171,6 +171,8 @@ func (m *Model) statusRow() string {
 	default:
 		what := "Working"
 		switch l := m.chat.Live; {
+		case m.chat.Waiting != "":
+			what = "Waiting for " + OneLine(m.chat.Waiting) + " (rate limit)"
 		case m.chat.Tool != "":
 			what = "Running " + OneLine(m.chat.Tool)
 		case l != nil && l.Thinking:

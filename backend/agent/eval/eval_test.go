@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"helix/backend/fault"
 	"helix/backend/providers"
 	"helix/backend/testkit"
 )
@@ -83,4 +84,34 @@ func TestScenariosAreReadStrictly(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
+}
+
+// A scenario that is read is complete; any other text is refused with a sentence, and none crashes.
+func FuzzScenario(f *testing.F) {
+	files, err := shipped.ReadDir("scenarios")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, x := range files {
+		text, err := shipped.ReadFile("scenarios/" + x.Name())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("name: a\ninputs: [b]\ntools: [{name: x, effect: much}]"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("? [1]\n: 2"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := Parse(text)
+		if err != nil {
+			if fault.KindOf(err) != fault.Invalid || fault.As(err).Message == "" {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if !scenarioName.MatchString(s.Name) || len(s.Inputs) == 0 {
+			t.Errorf("%+v", s)
+		}
+	})
 }

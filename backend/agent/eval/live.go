@@ -83,6 +83,13 @@ func (m *limited) Describe(ctx context.Context, q providers.Request) (providers.
 	return m.Models.Describe(own, q)
 }
 
+// Prepare implements agent.Models.
+func (m *limited) Prepare(ctx context.Context, q providers.Request) (providers.ModelInfo, error) {
+	own, cancel, q := m.as(ctx, q)
+	defer cancel()
+	return m.Models.Prepare(own, q)
+}
+
 // Roles implements agent.Models.
 func (m *limited) Roles(context.Context, struct{}) (providers.RolesResult, error) {
 	return m.Models.Roles(m.ctx, struct{}{})

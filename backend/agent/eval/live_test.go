@@ -25,6 +25,10 @@ func (m *real) Describe(context.Context, providers.Request) (providers.ModelInfo
 	return providers.ModelInfo{Window: 128_000, Output: 4000, Prices: providers.Price{Input: &price, Output: &price}}, nil
 }
 
+func (m *real) Prepare(ctx context.Context, q providers.Request) (providers.ModelInfo, error) {
+	return m.Describe(ctx, q)
+}
+
 func (m *real) Roles(context.Context, struct{}) (providers.RolesResult, error) {
 	return providers.RolesResult{}, nil
 }

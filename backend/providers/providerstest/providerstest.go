@@ -183,7 +183,14 @@ func (s *Server) HungUp() <-chan struct{} { return s.hungUp }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
+	switch {
+	case r.Method == http.MethodGet && r.URL.Path == "/props": // as llama.cpp does
+		_, _ = io.WriteString(w, `{"default_generation_settings":{"n_ctx":128000}}`)
+		return
+	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/"):
+		http.NotFound(w, r)
+		return
+	case r.Method == http.MethodGet:
 		_, _ = io.WriteString(w, `{"data":[{"id":"emulated"}],"models":[{"name":"models/emulated"}]}`)
 		return
 	}

@@ -16,6 +16,7 @@ export async function startModel() {
     for await (const chunk of req) body += chunk;
     if (req.method === "GET") {
       res.setHeader("Content-Type", "application/json");
+      if (req.url === "/props") return res.end(JSON.stringify({ default_generation_settings: { n_ctx: 128_000 } }));
       return res.end(JSON.stringify({ object: "list", data: [{ id: "one", object: "model" }, { id: "two", object: "model" }] }));
     }
     const asked = JSON.parse(body);

@@ -62,6 +62,7 @@ async function answer(q, res) {
 
 const server = http.createServer((req, res) => {
   if (req.url === '/stats') return res.end(JSON.stringify(stats))
+  if (req.url === '/props') return res.end(JSON.stringify({ default_generation_settings: { n_ctx: 8192 } }))
   if (req.method === 'GET') return res.end(JSON.stringify({ data: [{ id: 'random' }] }))
   let body = ''
   req.on('data', (d) => { body += d })

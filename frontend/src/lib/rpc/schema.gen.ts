@@ -918,6 +918,7 @@ export interface AgentTurnProgress {
   turnId: string;
   /** provider_call, tool_execution, rolling_summary, tool_heartbeat or waiting_rate */
   kind: string;
+  /** the tool, or the service whose rate limit is waited for; "" once that wait is over */
   message: string;
   /** the step, from 1 */
   turn: number;

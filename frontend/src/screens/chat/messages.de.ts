@@ -78,6 +78,7 @@ const de: typeof en = {
   showReplaced: "Anzeigen",
   hideReplaced: "Ausblenden",
   thinking: "Denkt nach…",
+  waitingFor: (service) => `Wartet auf ${service}, das die Zahl der Aufrufe begrenzt…`,
   runningTool: (tool) => `${tool} läuft…`,
   stepOf: (step, max) => `Schritt ${number(step)} von ${number(max)}`,
   queued: "Wartet",

@@ -80,6 +80,7 @@ export const en = {
   showReplaced: "Show it",
   hideReplaced: "Hide it",
   thinking: "Thinking…",
+  waitingFor: (service: string) => `Waiting for ${service}, which limits the rate of calls…`,
   runningTool: (tool: string) => `Running ${tool}…`,
   stepOf: (step: number, max: number) => `step ${number(step)} of ${number(max)}`,
   queued: "Waiting",

@@ -14,6 +14,22 @@ const get = (epoch: number, steps: number, text?: string, attempt = 1): Fact => 
   get: { session, activeTurn: { turnId: "t", state: "running", steps, approvals: [] } as unknown as NonNullable<Get["activeTurn"]>, queue: [], lastSeq: 0, ...(text === undefined ? {} : { partial: { turnId: "t", attempt, text } }) },
 });
 
+it("a turn shows the tool that runs long, and the service that it waits for until the next event", () => {
+  const progress = (kind: string, message: string): Fact => ({ type: "progress", turnId: "t", kind, message, turn: 1, maxTurns: 100 });
+  let c = fold(call(1));
+  for (const [kind, message, tool, waiting] of [
+    ["waiting_rate", "a", "", "a"],
+    ["waiting_rate", "", "", ""],
+    ["tool_execution", "web_fetch", "web_fetch", ""],
+    ["tool_heartbeat", "web_fetch", "web_fetch", ""],
+    ["waiting_rate", "a", "", "a"],
+    ["provider_call", "", "", ""],
+  ] as const) {
+    c = next(c, progress(kind, message));
+    expect([c.tool, c.waiting]).toEqual([tool, waiting]);
+  }
+});
+
 describe("the answer that streams", () => {
   it("is what the deltas say, each once", () => {
     const c = fold(call(1), delta(0, "Grüße "), delta(8, "aus "), delta(0, "Grüße "), delta(12, "Köln"));

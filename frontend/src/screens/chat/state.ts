@@ -47,6 +47,8 @@ export interface Chat {
   maxSteps: number;
   /** The name of the running tool, or "". */
   tool: string;
+  /** The service whose rate limit the turn waits for, or "". */
+  waiting: string;
 }
 
 export type Fact =
@@ -65,7 +67,7 @@ export type Fact =
   | { type: "discarded"; turnId: string; attempt: number }
   | { type: "progress"; turnId: string; kind: string; message: string; turn: number; maxTurns: number };
 
-export const empty: Chat = { session: null, turn: null, queue: [], messages: [], more: false, live: null, epoch: 0, step: 0, maxSteps: 0, tool: "" };
+export const empty: Chat = { session: null, turn: null, queue: [], messages: [], more: false, live: null, epoch: 0, step: 0, maxSteps: 0, tool: "", waiting: "" };
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -130,7 +132,7 @@ export function next(c: Chat, f: Fact): Chat {
     case "get": {
       const { session, activeTurn = null, queue, partial } = f.get;
       const known = { ...c, session, turn: activeTurn, queue };
-      if (!activeTurn) return { ...known, live: null, tool: "" };
+      if (!activeTurn) return { ...known, live: null, tool: "", waiting: "" };
       return f.epoch === c.epoch ? { ...known, live: read(c, activeTurn, partial) } : known;
     }
     case "messages": {
@@ -162,7 +164,7 @@ export function next(c: Chat, f: Fact): Chat {
       return { ...c, live: fresh(f.turnId, live.step, { attempt: f.attempt + 1, before: live.before, restarted: true }) };
     }
     case "progress": {
-      const at = { ...c, step: f.turn, maxSteps: f.maxTurns, tool: f.kind === "tool_execution" ? f.message : "" };
+      const at = { ...c, step: f.turn, maxSteps: f.maxTurns, tool: f.kind === "tool_execution" || f.kind === "tool_heartbeat" ? f.message : "", waiting: f.kind === "waiting_rate" ? f.message : "" };
       if (f.kind !== "provider_call") return at;
       const before = c.live?.turnId === f.turnId && c.live.step < f.turn ? c.live.text || c.live.before : "";
       return { ...at, epoch: c.epoch + 1, live: settle(fresh(f.turnId, f.turn, { before }), c.messages) ?? fresh(f.turnId, f.turn) };

@@ -128,6 +128,8 @@ export default {
     keyFor: (name) => `Schlüssel hinzufügen: ${name}`,
     test: "Prüfen",
     testOf: (name: string) => `Prüfung von ${name}`,
+    realMessage: "Eine echte Nachricht senden",
+    realMessageHelp: (model: string) => `Bittet ${model} um ein Wort, was einen Bruchteil eines Cents kostet.`,
     remove: "Entfernen",
     removed: (name: string) => `${name} wurde entfernt`,
     afterUndo: "Der Schlüssel wird gelöscht, sobald die Zeit zum Rückgängigmachen vorbei ist.",

@@ -119,6 +119,8 @@ export const en = {
     keyFor: (name: string) => `Add key: ${name}`,
     test: "Test",
     testOf: (name: string) => `Test of ${name}`,
+    realMessage: "Send one real message",
+    realMessageHelp: (model: string) => `Asks ${model} for one word, which costs a fraction of a cent.`,
     remove: "Remove",
     removed: (name: string) => `Removed ${name}`,
     afterUndo: "Its key is deleted once the undo time is over.",

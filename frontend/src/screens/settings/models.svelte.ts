@@ -80,10 +80,18 @@ export class ModelsState {
     });
   }
 
-  async test(p: Provider): Promise<void> {
+  /** The model that a real message goes to, without its provider; "": none is in use. */
+  modelOf(p: Provider): string {
+    const ref = (this.roles.data ?? []).flatMap((r) => r.chain).find((m) => m.startsWith(`${p.name}/`));
+    return ref?.slice(p.name.length + 1) ?? "";
+  }
+
+  /** Tests a provider. With `model`, which may cost money, it also sends a short message to that model. */
+  async test(p: Provider, model = ""): Promise<void> {
     this.busy = p.name;
     try {
-      this.tested = { name: p.name, steps: (await this.#rpc.call("providers.test", { name: p.name })).steps };
+      const { steps } = await this.#rpc.call("providers.test", { name: p.name, ...(model ? { model, call: true } : {}) });
+      this.tested = { name: p.name, steps };
       await this.load();
     } catch (e) {
       toasts.error(e, t.models.cannotTest);

@@ -382,4 +382,22 @@ describe("models", () => {
     expect(["openai", "my_server"].map(serviceTitle)).toEqual(["OpenAI", "my_server"]);
     s.stop();
   });
+
+  it("sends a real message only when asked to, and to a model that is in use", async () => {
+    const p = { name: "openai", state: "ready", enabled: true } as Provider;
+    const sent: unknown[] = [];
+    const rpc = fakeRpc({
+      "providers.list": () => ({ providers: [p] }),
+      "providers.roles": () => ({ roles: [{ role: "chat", chain: ["other/a", "openai/one"], problems: [] }] }) as never,
+      "providers.models": () => ({ models: [], total: 0 }),
+      "providers.test": (q) => (sent.push(q), { steps: [{ step: "key", ok: true, ms: 1, message: "" }], costMicros: 0 }) as never,
+    });
+    const s = new ModelsState(rpc);
+    await s.load();
+    await s.test(p);
+    await s.test(p, s.modelOf(p));
+    expect(sent).toEqual([{ name: "openai" }, { name: "openai", model: "one", call: true }]);
+    expect(s.modelOf({ ...p, name: "open" })).toBe("");
+    s.stop();
+  });
 });
