@@ -10,7 +10,7 @@ COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
 # One flag set for every build of the window: changing it compiles all C again.
 DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
-PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/notices ./frontend ./build/gen ./build/notices ./build/testlog ./build/xcheck
+PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/hotkey ./app/notices ./frontend ./build/gen ./build/notices ./build/testlog ./build/xcheck
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
 GOTESTSUM   := $(TOOLS)/gotestsum-1.13.0
@@ -157,6 +157,15 @@ package: build build/bin/LICENSES.txt $(NFPM) ## Build build/bin/helix_VERSION_a
 test-package: package ## Install, upgrade and remove the package on this machine (needs root, and no Helix installed)
 	VERSION=$(PACKAGE_VERSION)+1 $(NFPM) package -f build/package/nfpm.yaml -p deb -t build/bin/helix-next.deb
 	build/package/test.sh build/bin/helix_$(PACKAGE_VERSION)_amd64.deb build/bin/helix-next.deb
+
+WINDOWS_SETUP := build/bin/helix_$(PACKAGE_VERSION)_windows_amd64.exe
+.PHONY: package-windows
+package-windows: ui $(ENGINES) $(MODEL) build/bin/LICENSES.txt ## Build both programs for Windows and their installer (needs mingw-w64 and nsis)
+	VERSION=$(PACKAGE_VERSION) LDFLAGS="$(LDFLAGS)" $(NICE) build/package/windows/build.sh
+
+.PHONY: test-wine
+test-wine: package-windows ## Install, run and remove the programs for Windows under Wine (needs wine64)
+	$(NICE) build/package/windows/test.sh $(WINDOWS_SETUP)
 
 .PHONY: guide
 guide: $(HELIX) setup-npm ## Take the pictures of the user guide again

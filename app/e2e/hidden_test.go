@@ -210,9 +210,30 @@ func (w *window) links(t *testing.T) {
 		return nil
 	})
 	for _, m := range sent {
+		if m == "app.focused" { // a link shows the window, which reports that it has the focus
+			continue
+		}
 		if m != "" && scopes[m] != "read" {
 			b, err := json.Marshal(sent)
 			t.Errorf("%s has the scope %q; the calls are %s, %v", m, scopes[m], b, err)
 		}
 	}
+
+	// A toast disappears by itself, so the page notes that it was there.
+	const toast = "Helix doesn't recognize this link."
+	if err := w.js(nil, `window.__refused = false;
+		const [toast] = arguments;
+		new MutationObserver(() => { window.__refused ||= document.body.innerText.includes(toast); }).observe(document.body, { childList: true, subtree: true, characterData: true });`, toast); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Call(t.Context(), "app.activate", map[string]any{"args": []string{"helix://nothing/here"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the toast about a link that Helix doesn't know", func() error {
+		var refused bool
+		if err := w.js(&refused, "return window.__refused"); err != nil || !refused {
+			return errors.Join(err, errors.New("it did not come"))
+		}
+		return nil
+	})
 }

@@ -150,6 +150,8 @@ func TestWindow(t *testing.T) {
 
 	t.Run("the builder stays usable", w.builder)
 
+	t.Run("the walk of the README by keyboard", w.walk)
+
 	t.Run("a second start hands over", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

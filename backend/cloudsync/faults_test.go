@@ -354,6 +354,12 @@ func TestColumnOfLaterVersionSurvivesOlderDevices(t *testing.T) {
 // send, and does not overwrite them.
 func TestUpgradedDeviceGetsWhatItIgnored(t *testing.T) {
 	t.Parallel()
+	for _, position := range []bool{true, false} { // without one, its first exchange was interrupted
+		upgradedDeviceGetsWhatItIgnored(t, position)
+	}
+}
+
+func upgradedDeviceGetsWhatItIgnored(t *testing.T, position bool) {
 	a, b, dsn := pair(t)
 	a.newer()
 	ids := []uuid.UUID{a.remember("clean"), a.remember("edited before"), a.remember("edited after"), a.remember("written on both")}
@@ -361,6 +367,9 @@ func TestUpgradedDeviceGetsWhatItIgnored(t *testing.T) {
 	settleAll(a, b)
 	edit := func(id uuid.UUID) { b.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, id) }
 	edit(ids[1])
+	if !position {
+		b.exec(`UPDATE sync_cursor SET seq = 0`)
+	}
 	b.newer()
 	edit(ids[2])
 	b.exec(`UPDATE memories SET future = 'of b' WHERE id = ?`, ids[3])
@@ -371,7 +380,7 @@ func TestUpgradedDeviceGetsWhatItIgnored(t *testing.T) {
 		want := []string{"of a 50", "of a 71", "of a 71", "of b 50"}[i]
 		for _, d := range []*device{a, b} {
 			if got := one[string](d, `SELECT coalesce(future, '') || ' ' || cast(salience AS INTEGER) FROM memories WHERE id = ?`, id); got != want {
-				t.Errorf("row %d: %q, want %q", i, got, want)
+				t.Errorf("position %v, row %d: %q, want %q", position, i, got, want)
 			}
 		}
 	}

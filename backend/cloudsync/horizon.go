@@ -37,7 +37,7 @@ func (s *Service) checkHorizon(ctx context.Context, l local) (again bool, err er
 	if !upgraded && (again || !behind) {
 		return again, nil
 	}
-	begun = begun || again || seq > 0
+	begun = begun || again || seq > 0 || known != "" // after an interrupted first exchange it has rows but no position
 	return begun, s.db.Write(ctx, func(tx *storage.Tx) error {
 		if begun {
 			s.o.Logger.Info("all of the hub is read again: it was restored, this device is behind its horizon, or Helix has more fields", "head", l.greeting.Head, "seq", seq, "acked", l.greeting.AckedSeq, "stable", l.greeting.Stable, "upgraded", upgraded)

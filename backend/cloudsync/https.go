@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -54,7 +55,7 @@ type signedIn struct {
 }
 
 func (x *session) use(a signedIn) {
-	x.token, x.Refresh, x.ends = a.Token, a.Refresh, time.Now().Add(time.Duration(min(a.Expires, 24*60*60))*time.Second-tokenSpare)
+	x.token, x.Refresh, x.ends = a.Token, a.Refresh, time.Now().Add(duration.Of(min(a.Expires, 24*60*60), time.Second)-tokenSpare)
 }
 
 func newSession() session { return session{Proof: rand.Text()} }

@@ -45,20 +45,15 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 	s.mu.Unlock()
 	var l local
 	var after int64
-	var changed, whole, relayed bool
+	var changed, whole bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		if l, err = readLocal(tx); err != nil {
 			return err
 		}
 		return tx.QueryRow(`SELECT coalesce((SELECT seq FROM sync_cursor), 0), EXISTS (SELECT 1 FROM change_log) OR EXISTS (SELECT 1 FROM sync_outbox WHERE parked = 0),
-			EXISTS (SELECT 1 FROM sync_batches) OR (SELECT count(*) FROM (SELECT 1 FROM change_log LIMIT ?1 + 1)) > ?1, EXISTS (SELECT 1 FROM relay_state)`, callRows).Scan(&after, &changed, &whole, &relayed)
+			EXISTS (SELECT 1 FROM sync_batches) OR (SELECT count(*) FROM (SELECT 1 FROM change_log LIMIT ?1 + 1)) > ?1`, callRows).Scan(&after, &changed, &whole)
 	}); err != nil || missed || l.hub == nil || l.hub.Paused || after == 0 || whole {
 		return false, err
-	}
-	// The hub still has what a power failure undoes here. Programs would miss it: they keep their cursors.
-	write := s.db.WriteNoSync
-	if relayed {
-		write = s.db.Write
 	}
 	for after < head {
 		page, end, err := s.ackAndPull(ctx, c, after)
@@ -68,7 +63,7 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		if end <= after {
 			break
 		}
-		if err := s.applyWith(ctx, write, page, end, r); err != nil {
+		if err := s.applyPage(ctx, page, end, r); err != nil {
 			return false, err
 		}
 		after, changed = end, changed || r.Merged > 0 || r.Conflicts > 0
@@ -77,11 +72,8 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return true, nil
 	}
 	var batch []sent
-	counts := false
-	// If a power failure undoes this, the device registers again and sends the changes once more. Only
-	// counts would then be added twice.
-	if err := write(ctx, func(tx *storage.Tx) (err error) { // one transaction, because each delays the change
-		if _, counts, err = s.packageTx(tx); err != nil {
+	if err := s.db.Write(ctx, func(tx *storage.Tx) (err error) { // one transaction, because each delays the change
+		if _, err = s.packageTx(tx); err != nil {
 			return err
 		}
 		if l, err = readLocal(tx); err != nil {
@@ -91,11 +83,6 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return err
 	}); err != nil {
 		return false, err
-	}
-	if counts {
-		if err := s.db.Write(ctx, func(tx *storage.Tx) error { _, err := tx.Exec(`UPDATE sync_local SET ctr = ctr`); return err }); err != nil {
-			return false, err
-		}
 	}
 	for {
 		var err error

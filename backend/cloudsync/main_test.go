@@ -47,7 +47,7 @@ func prepare(t testing.TB) {
 			_, err = migrateHub(t.Context(), c)
 		}
 		if err == nil { // the roles of a Supabase project
-			_, err = admin(t, hubtest.Database(t)).Exec(t.Context(), `create role authenticated nologin; create role authenticator login noinherit password 'x'; grant authenticated to authenticator`)
+			_, err = admin(t, hubtest.Database(t)).Exec(t.Context(), `create role authenticated nologin; create role authenticator login noinherit password 'x'; grant authenticated to authenticator; grant helix_device to authenticated`)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -110,14 +110,9 @@ func readPage(rows pgx.Rows, after int64) (page []remote, end int64, err error) 
 // applyPage stores a page. A row that cannot be stored yet, for example because its parent has not
 // arrived, becomes a dead letter and is retried after each page.
 func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Round) error {
-	return s.applyWith(ctx, s.db.Write, page, end, r)
-}
-
-// applyWith is applyPage with one of the write methods of storage.
-func (s *Service) applyWith(ctx context.Context, write func(context.Context, func(*storage.Tx) error) error, page []remote, end int64, r *Round) error {
 	round := *r
 	var applied []rowKey
-	err := write(ctx, func(tx *storage.Tx) error {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		*r, applied = round, nil
 		l, err := readLocal(tx)
 		if err != nil {

@@ -26,36 +26,35 @@ const (
 // packageChanges turns entries of change_log into versions in the outbox and returns how many it
 // made.
 func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { n, _, err = s.packageTx(tx); return err })
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { n, err = s.packageTx(tx); return err })
 	return n, err
 }
 
-// packageTx is packageChanges within tx. counts reports whether a version adds to a counter.
-func (s *Service) packageTx(tx *storage.Tx) (n int, counts bool, err error) {
+func (s *Service) packageTx(tx *storage.Tx) (n int, err error) {
 	l, err := readLocal(tx)
 	if err != nil || l.hub == nil {
-		return 0, false, err
+		return 0, err
 	}
 	if err := s.relayNote(tx); err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	changes, order, err := readPending(tx, packagedEntries)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	for _, k := range order {
-		done, err := s.packageRow(tx, &l, k, changes[k], &counts)
+		done, err := s.packageRow(tx, &l, k, changes[k])
 		if err != nil {
-			return 0, false, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
+			return 0, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
 		}
 		if done {
 			n++
 		}
 	}
-	return n, counts, nil
+	return n, nil
 }
 
-func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending, counts *bool) (bool, error) {
+func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
 	forget := func() error {
 		for _, seq := range p.seqs {
 			if _, err := tx.Exec(`DELETE FROM change_log WHERE seq = ?`, seq); err != nil {
@@ -102,9 +101,6 @@ func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending, cou
 		return false, err
 	}
 	v := t.pendingVersion(r, base, p, dot)
-	for no, c := range v.Meta.Counters {
-		*counts = *counts || base == nil && c[dot.Site()] != (Count{}) || base != nil && c[dot.Site()] != base.Meta.Counters[no][dot.Site()]
-	}
 	var hlc int64
 	for _, h := range p.stamps {
 		hlc = max(hlc, h)

@@ -39,13 +39,10 @@ func Run(ctx context.Context) error {
 	}
 }
 
-// Release collects garbage and returns free memory to the system. It also unmaps the program's code
-// and constants: the system keeps them in its file cache, and maps what is used again without
-// reading the disk.
+// Release collects garbage and returns free memory to the system.
 func Release() {
 	runtime.GC() // what is in a sync.Pool is freed by the second collection, which FreeOSMemory does
 	debug.FreeOSMemory()
-	unmapProgram()
 }
 
 // usage describes the heap, in bytes.

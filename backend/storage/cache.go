@@ -21,7 +21,6 @@ const (
 type cachedConn struct {
 	driver.Conn
 	immediate bool // begin write transactions with the lock
-	noSync    bool // the last write transaction was one of WriteNoSync
 	watch     *atomic.Pointer[StatementFunc]
 	stmts     map[string]*list.Element
 	order     *list.List // of *cachedStmt, most recent first
@@ -144,19 +143,9 @@ func (r *cachedRows) Next(dest []driver.Value) error {
 	return r.Rows.Next(dest)
 }
 
-// BeginTx implements driver.ConnBeginTx. It ignores the end of ctx: no one else writes to the file, so there
+// BeginTx implements driver.ConnBeginTx. It ignores ctx: no one else writes to the file, so there
 // is no wait, and after a successful BEGIN the caller must know about the transaction.
-func (c *cachedConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	if off, _ := ctx.Value(noSyncKey{}).(bool); off != c.noSync && c.immediate && !o.ReadOnly {
-		pragma := "PRAGMA synchronous = FULL"
-		if off {
-			pragma = "PRAGMA synchronous = NORMAL"
-		}
-		if _, err := c.ExecContext(context.Background(), pragma, nil); err != nil {
-			return nil, err
-		}
-		c.noSync = off
-	}
+func (c *cachedConn) BeginTx(_ context.Context, o driver.TxOptions) (driver.Tx, error) {
 	begin := "BEGIN"
 	if c.immediate && !o.ReadOnly {
 		begin = "BEGIN IMMEDIATE"

@@ -177,17 +177,3 @@ func TestWanted(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-func TestOnlyWriteNoSyncCommitsWithoutTheDisk(t *testing.T) {
-	t.Parallel()
-	db := open(t)
-	for _, x := range []struct {
-		write func(context.Context, func(*Tx) error) error
-		want  int
-	}{{db.Write, 2}, {db.WriteNoSync, 1}, {db.WriteNoSync, 1}, {db.Write, 2}} {
-		var mode int
-		if err := x.write(t.Context(), func(tx *Tx) error { return tx.QueryRow(`PRAGMA synchronous`).Scan(&mode) }); err != nil || mode != x.want {
-			t.Errorf("synchronous is %d, want %d: %v", mode, x.want, err)
-		}
-	}
-}

@@ -84,15 +84,6 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 	return nil
 }
 
-// WriteNoSync is Write for data that the caller can restore, such as copies of what a server has: the commit
-// does not wait for the disk. A power failure, but no crash of the program, can undo the last of these
-// commits, up to the last one of Write.
-func (db *DB) WriteNoSync(ctx context.Context, fn func(*Tx) error) error {
-	return db.Write(context.WithValue(ctx, noSyncKey{}, true), fn)
-}
-
-type noSyncKey struct{}
-
 // Wanted reports whether another write is waiting for this transaction to end. Code that writes in
 // a long series ends its transaction then.
 func (tx *Tx) Wanted() bool { return tx.write && tx.db.queued.Load() > 0 }

@@ -116,7 +116,9 @@ end $$;
 do $$
 begin
     if exists (select 1 from pg_roles where rolname = 'authenticated') then
-        grant helix_device to authenticated;
+        if not pg_has_role('authenticated', 'helix_device', 'member') then
+            grant helix_device to authenticated;
+        end if;
         grant execute on function public.sync_hello(jsonb), public.sync_push(jsonb), public.sync_pull(jsonb), public.sync_ack(jsonb), public.sync_row(jsonb), public.sync_heartbeat(jsonb) to authenticated;
     end if;
 end $$;

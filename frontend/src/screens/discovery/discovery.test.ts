@@ -143,7 +143,7 @@ describe("catalogs", () => {
   it("keep what was entered if it couldn't be added", async () => {
     const { notify, screen } = setup({
       "discovery.catalog_add": () => {
-        throw new RpcError("denied", "Lists are off.");
+        throw new RpcError({ message: "Lists are off.", kind: "denied" });
       },
     });
     screen.catalogs.address = "https://lists.example/list.json";
