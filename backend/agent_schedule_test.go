@@ -115,6 +115,48 @@ func TestScheduledAgentAsksNobody(t *testing.T) {
 	}
 }
 
+// Once a person allows what an unattended turn could not do, the same input starts again, and the call that
+// was asked about is made. Another one is asked about again.
+func TestUnattendedTurnStartsAgainAfterItsAnswer(t *testing.T) {
+	t.Parallel()
+	write := func(path string) providers.ScriptedReply {
+		return calls("file_write", `{"path":"/shared/`+path+`","text":"hello"}`)
+	}
+	c := newChatter(t, testOptions(t.TempDir()), write("note.txt"), providers.ScriptedReply{Text: "I may not."}, write("note.txt"), write("other.txt"), providers.ScriptedReply{Text: "Only one."})
+	r := c.runNow(c.schedule(`{"prompt":"Write a note"}`))
+	var asked permission.ListApprovalsResult
+	c.call("approvals.list", permission.ListApprovalsParams{}, &asked)
+	if r.Reason != "needs_approval" || len(asked.Approvals) != 1 || !asked.Approvals[0].Run.Rerun {
+		t.Fatalf("%+v %+v", r, asked.Approvals)
+	}
+	var answer permission.AnswerResult
+	c.call("approvals.decide", permission.AnswerParams{ID: asked.Approvals[0].ID, Decision: "approve", Scope: "once", DefinitionHash: asked.Approvals[0].DefinitionHash, Rerun: true}, &answer)
+	if answer.RunID == nil || answer.RerunError != "" || *answer.RunID == *r.TargetRunID {
+		t.Fatalf("%+v", answer)
+	}
+	turn := c.until(*answer.RunID)
+	if turn.FinishedAt == nil || turn.StopReason != agent.StopDenied {
+		t.Fatalf("%+v %+v", turn, turn.Error)
+	}
+	var results []string
+	for _, m := range c.messages(turn.SessionID) {
+		if m.Role == "tool" && m.TurnID == turn.TurnID {
+			results = append(results, m.Parts[0].Status)
+		}
+	}
+	if !slices.Equal(results, []string{"done", "denied"}) {
+		t.Errorf("the calls of the second turn are %v", results)
+	}
+	if input := string(c.srv.Requests()[2].Body); !strings.Contains(input, "Write a note") {
+		t.Errorf("the second turn was asked %s", input)
+	}
+	var list agent.ListResult
+	c.call("chat.list", agent.ListParams{IncludeArchived: true}, &list)
+	if len(list.Sessions) != 1 || list.Sessions[0].ArchivedAt == nil {
+		t.Errorf("%+v", list.Sessions)
+	}
+}
+
 // A scheduled turn that does not end stops at the budget of its schedule: 10 steps by default.
 func TestScheduledAgentStopsAtItsBudget(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ func (b *Backend) openAgent(ctx context.Context, paths config.Paths, conf config
 		return pass.End, nil
 	})...)
 	b.subjects[agent.CompleteName] = agent.CompleteSource{}
-	b.Permission.Register(string(agent.Kind), b.Agent, nil)
+	b.Permission.Register(string(agent.Kind), b.Agent, b.Agent.Rerun)
 	b.Permission.RegisterAnswerer(string(agent.Kind), b.Agent.Answer)
 	b.closing("agent", b.Agent.Close)
 	b.Eval = eval.New(b.DB, b.Providers, Version)

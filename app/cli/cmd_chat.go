@@ -83,7 +83,7 @@ func (s *chatSendCmd) Run(c *command) error {
 	}
 	var events *eventLog
 	if c.JSON {
-		stop := func() {}
+		var stop func()
 		if events, stop, err = c.chatEvents(); err != nil {
 			return err
 		}

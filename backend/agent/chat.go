@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -438,4 +439,29 @@ func (s *Service) Replay(ctx context.Context, p ReplayParams) (out ReplayResult,
 		})
 	})
 	return out, err
+}
+
+// rerunPayload names the unattended turn that a permission was missing in.
+type rerunPayload struct {
+	TurnID uuid.UUID `json:"turnId"`
+}
+
+// Rerun implements permission.Rerun: it starts the input of an unattended turn again, after a person has
+// allowed what that turn could not do, and returns the new turn.
+func (s *Service) Rerun(ctx context.Context, payload json.RawMessage) (uuid.UUID, error) {
+	var p rerunPayload
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return uuid.Nil, err
+	}
+	l, err := s.sessionOfTurn(ctx, p.TurnID)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if l.state.Created.Once { // its chat was archived at the end, and is again
+		if _, err := s.Unarchive(ctx, SessionParams{l.id}); err != nil {
+			return uuid.Nil, err
+		}
+	}
+	sent, err := s.Retry(ctx, RetryParams{TurnID: p.TurnID})
+	return sent.TurnID, err
 }

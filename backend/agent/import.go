@@ -411,6 +411,11 @@ type ImportParams struct {
 // Import creates a chat from an export in JSON lines, entirely or not at all. The chat gets new ids,
 // asks before it acts as every new chat does, and its content counts as text from outside.
 func (s *Service) Import(ctx context.Context, name string, r io.Reader) (SessionResult, error) {
+	return s.importChat(ctx, name, r, nil)
+}
+
+// importChat imports a chat, as a copy of the chat of another device unless of is nil.
+func (s *Service) importChat(ctx context.Context, name string, r io.Reader, of *uuid.UUID) (SessionResult, error) {
 	user, id := identity.UserID(ctx), storage.NewID()
 	c := &chatImport{
 		keep:  func(data []byte) error { _, err := s.db.Blobs().PutBytes(ctx, data); return err },
@@ -430,6 +435,11 @@ func (s *Service) Import(ctx context.Context, name string, r io.Reader) (Session
 		l.state = &State{QueueMode: QueueFollowup}
 		if err := s.insertSession(tx, l, c.title, QueueFollowup, first); err != nil {
 			return err
+		}
+		if of != nil {
+			if _, err := tx.Exec(`UPDATE sessions SET forked_from = ? WHERE id = ?`, *of, id); err != nil {
+				return err
+			}
 		}
 		for _, a := range c.files {
 			if err := s.keepBlob(tx, l, a.Blob, a.Name, a.Mime, a.Bytes, "in"); err != nil {

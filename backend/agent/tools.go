@@ -211,8 +211,17 @@ func (s *Service) gate(ctx context.Context, l *live, t *tool, c *callState, tier
 	if l.mode() == ModeWork && tier == permission.SideEffecting && slices.Contains(workTools, t.decl.Name) {
 		return gateResult{allowed: true}, nil
 	}
+	// An attended turn goes on by itself once its question is answered; a subagent's result is nobody's
+	// once its parent has ended.
+	var rerun json.RawMessage
+	if !attended && l.state.Created.Parent == nil {
+		var err error
+		if rerun, err = json.Marshal(rerunPayload{l.state.Turn.ID}); err != nil {
+			return gateResult{}, err
+		}
+	}
 	d, err := s.o.Gate.Decide(ctx, permission.Request{
-		Subject: s.subject(l.state.Created.Agent), Cap: permission.ToolCall, Resource: t.decl.Name, Tier: tier,
+		Rerun: rerun, Subject: s.subject(l.state.Created.Agent), Cap: permission.ToolCall, Resource: t.decl.Name, Tier: tier,
 		Caller: l.caller, RunID: l.state.Turn.ID, SessionID: l.id, RunKind: string(Kind), Call: questionKey(l, c, attended), Why: whyText(t, c, tier),
 	})
 	switch {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -229,6 +230,8 @@ func (s *Service) Fork(ctx context.Context, p ForkParams) (SessionResult, error)
 		return SessionResult{}, err
 	case src.Session.Deleted:
 		return SessionResult{}, fault.NotFoundf("This chat is in the trash. Restore it first.")
+	case !src.Session.Here:
+		return s.forkTranscript(ctx, p)
 	}
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		var last sql.NullInt64
@@ -253,6 +256,32 @@ func (s *Service) Fork(ctx context.Context, p ForkParams) (SessionResult, error)
 		return SessionResult{}, err
 	}
 	return s.announced(ctx, id)
+}
+
+// forkTranscript copies a chat of another device. Its log stays there, so the copy is made of its messages,
+// as an import is, and its text is untrusted here.
+func (s *Service) forkTranscript(ctx context.Context, p ForkParams) (SessionResult, error) {
+	x, err := s.readChat(ctx, p.SessionID)
+	if err != nil {
+		return SessionResult{}, err
+	}
+	end := len(x.messages)
+	if at := slices.IndexFunc(x.messages, func(m Message) bool { return m.Seq >= p.AtSeq }); p.AtSeq > 0 && at >= 0 {
+		for end = at + 1; end < len(x.messages) && x.messages[end].TurnID == x.messages[at].TurnID; end++ {
+		}
+	}
+	if end > 0 && slices.Contains([]string{"user", "tool"}, x.messages[end-1].Role) { // the other device has not answered yet
+		for open := x.messages[end-1].TurnID; end > 0 && x.messages[end-1].TurnID == open; end-- {
+		}
+	}
+	if x.messages = x.messages[:end]; end == 0 {
+		return SessionResult{}, fault.Conflictf("Nothing in this chat has been answered yet, so there is nothing to copy.")
+	}
+	var lines bytes.Buffer
+	if err := s.writeLines(&lines, x); err != nil {
+		return SessionResult{}, err
+	}
+	return s.importChat(ctx, x.session.Title, &lines, &p.SessionID)
 }
 
 // copyLog copies the log of a session up to a sequence number, with the rows that show it. The copied

@@ -131,11 +131,13 @@ func (s *Service) role(ctx context.Context, role Role, c RoleConfig, entries map
 		if role == RoleChat && !t.info.Caps.Tools {
 			v.Problems = append(v.Problems, fmt.Sprintf("%s can't call tools.", ref))
 		}
-		if t.info.silent && t.info.Window < window {
+		switch {
+		case t.info.Window >= window:
+		case t.info.silent:
 			v.Problems = append(v.Problems, fmt.Sprintf("%s needs a window of %d tokens. %s", role, window, silentHint(ref)))
-		} else if t.info.Window < window && t.info.LoadedWindow == t.info.Window {
+		case t.info.LoadedWindow == t.info.Window:
 			v.Problems = append(v.Problems, fmt.Sprintf("The server has loaded %s with a window of %d tokens; %s needs %d. Increase the context length there.", ref, t.info.Window, role, window))
-		} else if t.info.Window < window {
+		default:
 			v.Problems = append(v.Problems, fmt.Sprintf("The window of %s is %d tokens; %s needs %d.", ref, t.info.Window, role, window))
 		}
 	}
