@@ -204,8 +204,9 @@ func (db *DB) checkpoint(ctx context.Context) error {
 // is space.
 func (s *Service) LowSpace() bool { return s.o.Pause.By(pause.LowSpace) || s.db.ReadOnly() }
 
-// lowRoom reports whether the free space is less than limit or less than 5 % of the disk.
-func lowRoom(r space, limit int64) bool { return r.Free < limit || r.Free*20 < r.Total }
+// lowRoom reports whether the free space is less than limit or less than 5 % of the disk. A negative
+// limit turns this off.
+func lowRoom(r space, limit int64) bool { return limit >= 0 && (r.Free < limit || r.Free*20 < r.Total) }
 
 func (s *Service) watchSpace(ctx context.Context, next *schedule) {
 	room, err := diskSpace(dirOf(s.db.path))

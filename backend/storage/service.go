@@ -53,7 +53,7 @@ type Policy struct {
 	ChangeLogMax                         int64         // bytes; default 64 MiB
 	TrashAge                             time.Duration // default 30 days
 	BlobAge                              time.Duration // default 24 hours after the last reference
-	LowSpace                             int64         // default 500 MiB, or 5 % of the disk if that is less free
+	LowSpace                             int64         // default 500 MiB; 5 % of the disk is low too; negative: never
 }
 
 // DefaultPolicy returns the default retention settings, as documented in the manual.
