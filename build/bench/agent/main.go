@@ -131,7 +131,9 @@ func main() {
 	gate := permission.New(db, events, permission.Options{Logger: quiet})
 	ledger := agent.NewLedger(db, events)
 	models, err := providers.New(db, providers.ServiceOptions{HTTP: safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }}), Meter: ledger, Logger: quiet,
-		Caps: func() map[string]any { return map[string]any{"provider_defaults.local.window": int64(128_000), "overrides.local/small.window": int64(6000)} }})
+		Caps: func() map[string]any {
+			return map[string]any{"provider_defaults.local.window": int64(128_000), "overrides.local/small.window": int64(6000)}
+		}})
 	check(err)
 	_, err = models.Set(ctx, providers.SetParams{Name: "local", Entry: providers.Entry{Type: providers.WireChat, BaseURL: web.URL}})
 	check(err)
