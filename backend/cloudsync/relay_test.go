@@ -15,6 +15,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/storage"
+	"helix/backend/testkit"
 )
 
 // relayServer serves the relay of d. The query names the user and the token, instead of the
@@ -127,6 +128,11 @@ func TestRelayPassesChangesToOthersAndNotToTheSender(t *testing.T) {
 	d := newDevice(t)
 	url := d.relayServer()
 	a, b, plain := dialRelay(t, url).hello("0"), dialRelay(t, url).hello("0"), dialRelay(t, url)
+	testkit.Eventually(t, "the sockets", func() int { // until it is there, a socket without a Hello misses changes
+		d.relay.mu.Lock()
+		defer d.relay.mu.Unlock()
+		return len(d.relay.sockets)
+	}, func(n int) bool { return n == 3 })
 	id := uuid.UUID(storage.NewID())
 	a.delta(id, `{"content":"from a program","tags":["x","y"],"access_count":3}`, 1, nil)
 	if f := a.next("Ack"); f.EntityID != id || f.Result != "applied" {
