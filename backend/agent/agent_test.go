@@ -119,7 +119,7 @@ func TestLoopBreaker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		act func(i int) (call, result string, failed bool)
-		// note and stop are the numbers of acts after which the model is told and the turn stops; 0: not
+		// note and stop are the numbers of repetitions at which the model gets a notice and the turn stops; 0: never
 		// within 12.
 		note, stop int
 	}{

@@ -31,7 +31,7 @@ func askServers(t *testing.T, servers ...*providerstest.Server) *talk {
 func askServices(t *testing.T, entries []providers.Entry, change ...func(*Options)) *talk {
 	t.Helper()
 	return newTalkWith(t, func(db *storage.DB, ledger *Ledger) Models {
-		windows := map[string]any{} // emulators of others don't say theirs
+		windows := map[string]any{} // emulators written by others do not report a window
 		for i := range entries {
 			windows["provider_defaults."+string(rune('a'+i))+".window"] = int64(128_000)
 		}

@@ -45,7 +45,7 @@ type Events struct {
 	Warnings []string `json:"-"`
 }
 
-// maxSteps bounds the occurrences of one recurring event that are looked at, from its start.
+// maxSteps is the maximum number of occurrences of a recurring event that are examined, from its start.
 const maxSteps = 40_000
 
 // maxText is the maximum length of a text of an event, in bytes.
