@@ -238,8 +238,8 @@ func (b *bench) memory() {
 		figures.Print("memory for one hour more than for one second, "+f.name, mib-short, "MiB", 0, "")
 		figures.Print("decode one hour, processor time, "+f.name, seconds, "s", 0, "")
 		if f.ext == "opus" {
-			mib, _ = measure(b.long(f.ext, 4*time.Hour))
-			figures.Print("memory for four hours more than for one second, "+f.name, mib-short, "MiB", 0, "")
+			mib, _ = measure(b.long(f.ext, 4*time.Hour-5*time.Minute)) // each copy of the stream is longer than its time stamps say
+			figures.Print("memory for nearly four hours more than for one second, "+f.name, mib-short, "MiB", 0, "")
 		}
 	}
 }

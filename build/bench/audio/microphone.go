@@ -169,6 +169,7 @@ func idleChild(text string) {
 	check(err)
 	_, done := childRecorder()
 	defer done()
+	time.Sleep(5 * time.Second) // what the start left to the garbage collector
 	before := wakeUps()
 	time.Sleep(time.Duration(seconds) * time.Second)
 	fmt.Println(wakeUps() - before)
