@@ -65,7 +65,7 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 				return nil, false
 			}
 			if child != nil {
-				if _, err := r.s.abort(r.s.life, id, parentEnded); err != nil && r.s.life.Err() == nil {
+				if _, err := r.s.abort(r.s.life, id, parentEnded); err != nil && !r.quiet() {
 					r.s.log.Error("cancel a nested run", "run", id, "error", err)
 				}
 			}
@@ -154,7 +154,7 @@ func (s *Service) abortLater(id uuid.UUID, reason string) {
 		return
 	}
 	s.background("cancel a run", func() {
-		if _, err := s.abort(s.life, id, reason); err != nil && !fault.Is(err, fault.NotFound) && s.life.Err() == nil {
+		if _, err := s.abort(s.life, id, reason); err != nil && !fault.Is(err, fault.NotFound) && !s.isClosed() {
 			s.log.Error("cancel a run", "run", id, "error", err)
 		}
 	})
