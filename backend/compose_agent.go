@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +83,7 @@ const source = "agent"
 const (
 	recalledItems = 6
 	recalledBytes = 6000 // about 2,000 tokens
+	maxCited      = 20   // ids of an answer that may be those of memories
 )
 
 // Recall implements agent.Memory.
@@ -121,8 +123,20 @@ func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string)
 	return b.String(), nil
 }
 
-// Said implements agent.Memory.
+// cited matches the ids that Recall gives to memories.
+var cited = regexp.MustCompile(`\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
+// Said implements agent.Memory. The memories that an answer cites are reinforced.
 func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error {
+	if role == "assistant" {
+		var ids []uuid.UUID
+		for _, c := range cited.FindAllString(text, maxCited) {
+			ids = append(ids, uuid.MustParse(c))
+		}
+		if err := m.s.CiteTx(ctx, tx, ids); err != nil {
+			return err
+		}
+	}
 	_, err := m.s.AppendTx(ctx, tx, memory.Said{Source: source, Conversation: session.String(), Turns: []memory.SaidTurn{{ID: id, Role: role, Text: text, At: &at}}})
 	return err
 }

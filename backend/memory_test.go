@@ -21,6 +21,7 @@ import (
 	"helix/backend/identity"
 	"helix/backend/memory"
 	"helix/backend/memory/search"
+	"helix/backend/storage"
 )
 
 // memoryPipe is a transport for calling the memory methods.
@@ -528,5 +529,30 @@ func TestProgramCannotStoreWhatItRecalled(t *testing.T) {
 	person.call("memory.get", memory.GetParams{ID: kept.Item.ID.String()}, &after)
 	if after.AccessCount != 1 || after.LastReinforcedAt == nil || after.Version != 2 {
 		t.Errorf("the memory that was repeated: %d uses, version %d", after.AccessCount, after.Version)
+	}
+}
+
+func TestMemoriesCitedByAgentAreReinforced(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	ctx := b.as(b.LocalUser())
+	var made [2]memory.AddResult
+	for i, text := range []string{"the key lies under the third stone", "the ladder is behind the shed"} {
+		var err error
+		if made[i], err = b.Memory.Add(ctx, memory.AddParams{Content: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := b.DB.Write(ctx, func(tx *storage.Tx) error {
+		answer := fmt.Sprintf("Under the third stone [memory %s], see also [turn %s].", made[0].Item.ID, uuid.New())
+		return agentMemory{b.Memory}.Said(ctx, tx, uuid.New(), "assistant", "1", answer, tx.Now)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{1, 0} {
+		if m, err := b.Memory.Get(ctx, memory.GetParams{ID: made[i].Item.ID.String()}); err != nil || int64(m.AccessCount) != want {
+			t.Errorf("%q was accessed %d times, not %d: %v", m.Content, m.AccessCount, want, err)
+		}
 	}
 }

@@ -73,15 +73,15 @@ func scanSegment(rows storage.Row) (g segment, err error) {
 
 // segmentNo returns one segment, or nil if it does not exist.
 func segmentNo(tx *storage.Tx, dev uuid.UUID, no int64) (*segment, error) {
-	rows, err := tx.Query(segmentColumns+` WHERE device_id = ? AND no = ?`, dev, no)
-	if err != nil {
-		return nil, err
+	return oneSegment(tx.QueryRow(segmentColumns+` WHERE device_id = ? AND no = ?`, dev, no))
+}
+
+// oneSegment reads a segment, or nil if there is no row.
+func oneSegment(row storage.Row) (*segment, error) {
+	g, err := scanSegment(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
 	}
-	defer rows.Close()
-	if !rows.Next() {
-		return nil, rows.Err()
-	}
-	g, err := scanSegment(rows)
 	return &g, err
 }
 

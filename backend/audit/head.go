@@ -204,16 +204,7 @@ func syncDir(dir string) {
 
 // lastSegment returns the newest segment of a device, or nil.
 func lastSegment(tx *storage.Tx, dev uuid.UUID) (*segment, error) {
-	rows, err := tx.Query(segmentColumns+` WHERE device_id = ? ORDER BY no DESC LIMIT 1`, dev)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return nil, rows.Err()
-	}
-	g, err := scanSegment(rows)
-	return &g, err
+	return oneSegment(tx.QueryRow(segmentColumns+` WHERE device_id = ? ORDER BY no DESC LIMIT 1`, dev))
 }
 
 // headState is the result of comparing the head file with the log.

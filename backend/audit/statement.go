@@ -80,26 +80,22 @@ const keepsDetails = statementActions + `, 'auth.device_key'`
 // statements returns the statements in the log that are signed by one of the keys and are at the
 // position they name.
 func statements(tx *storage.Tx, keys []ed25519.PublicKey) (out []statement, err error) {
-	rows, err := tx.Query(`SELECT l.seq, l.device_id, l.prev_hash, d.details FROM audit_log l INDEXED BY audit_log_action CROSS JOIN audit_details d ON d.seq = l.seq WHERE l.action IN (` + statementActions + `) ORDER BY l.seq`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = tx.Select(`SELECT l.seq, l.device_id, l.prev_hash, d.details FROM audit_log l INDEXED BY audit_log_action CROSS JOIN audit_details d ON d.seq = l.seq WHERE l.action IN (` + statementActions + `) ORDER BY l.seq`).Each(func(row storage.Row) error {
 		var seq int64
 		var dev, prev, details []byte
-		if err := rows.Scan(&seq, &dev, &prev, &details); err != nil {
-			return nil, err
+		if err := row.Scan(&seq, &dev, &prev, &details); err != nil {
+			return err
 		}
 		st := parseStatement(details)
 		if st == nil || st.Seq != seq || string(dev) != string(st.Device[:]) || st.Prev != hexBytes(prev) {
-			continue
+			return nil
 		}
 		if slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool { return k.Equal(st.Key) }) {
 			out = append(out, *st)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // firstStatement returns the details of the first mark. From then on everything missing needs a

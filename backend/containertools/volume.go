@@ -77,21 +77,15 @@ func lifeOf(volume string) time.Duration {
 func (s *Service) markOrphans(ctx context.Context, list []container.VolumeInfo) (seen map[string]time.Time, err error) {
 	err = s.db.Write(ctx, func(tx *storage.Tx) error {
 		seen = map[string]time.Time{}
-		rows, err := tx.Query(`SELECT volume, seen_at FROM container_orphans`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
 		known := map[string]time.Time{}
-		for rows.Next() {
+		err := tx.Select(`SELECT volume, seen_at FROM container_orphans`).Each(func(row storage.Row) error {
 			var name string
 			var at time.Time
-			if err := rows.Scan(&name, storage.Time(&at)); err != nil {
-				return err
-			}
+			err := row.Scan(&name, storage.Time(&at))
 			known[name] = at
-		}
-		if err := rows.Err(); err != nil {
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		for _, v := range list {

@@ -175,22 +175,17 @@ func (s *Server) TokensList(ctx context.Context, p TokenListParams) (TokenList, 
 		if err := tx.QueryRow(`SELECT count(*)`+where, user, p.Revoked).Scan(&out.Total); err != nil {
 			return err
 		}
-		rows, err := tx.Query(`SELECT id, name, scopes, created_at, last_used_at, expires_at, revoked_at`+where+` ORDER BY id DESC LIMIT ? OFFSET ?`,
-			user, p.Revoked, limit, p.Offset)
-		if err != nil {
-			return err
-		}
-		defer rows.Close() // reported by Err
-		for rows.Next() {
+		return tx.Select(`SELECT id, name, scopes, created_at, last_used_at, expires_at, revoked_at`+where+` ORDER BY id DESC LIMIT ? OFFSET ?`,
+			user, p.Revoked, limit, p.Offset).Each(func(row storage.Row) error {
 			var t TokenInfo
 			var scopes string
-			if err := rows.Scan(&t.ID, &t.Name, &scopes, storage.Time(&t.CreatedAt), storage.TimePtr(&t.LastUsedAt), storage.TimePtr(&t.ExpiresAt), storage.TimePtr(&t.RevokedAt)); err != nil {
+			if err := row.Scan(&t.ID, &t.Name, &scopes, storage.Time(&t.CreatedAt), storage.TimePtr(&t.LastUsedAt), storage.TimePtr(&t.ExpiresAt), storage.TimePtr(&t.RevokedAt)); err != nil {
 				return err
 			}
 			t.Scopes = strings.Split(scopes, ",")
 			out.Tokens = append(out.Tokens, t)
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	return out, err
 }
@@ -281,25 +276,20 @@ func (a *authority) load(ctx context.Context) error {
 		return nil
 	}
 	err := a.srv.o.DB.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT t.id, t.name, t.user_id, coalesce(u.display_name, ''), t.scopes, t.token_hash, t.expires_at
-			FROM gateway_tokens t LEFT JOIN users u ON u.id = t.user_id WHERE t.revoked_at IS NULL`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close() // reported by Err
-		for rows.Next() {
+		return tx.Select(`SELECT t.id, t.name, t.user_id, coalesce(u.display_name, ''), t.scopes, t.token_hash, t.expires_at
+			FROM gateway_tokens t LEFT JOIN users u ON u.id = t.user_id WHERE t.revoked_at IS NULL`).Each(func(row storage.Row) error {
 			c := &credential{client: identity.ClientToken}
 			var scopes string
 			var hash []byte
-			if err := rows.Scan(&c.id, &c.token.Name, &c.user.ID, &c.user.DisplayName, &scopes, &hash, storage.Time(&c.expires)); err != nil {
+			if err := row.Scan(&c.id, &c.token.Name, &c.user.ID, &c.user.DisplayName, &scopes, &hash, storage.Time(&c.expires)); err != nil {
 				return err
 			}
 			copy(c.hash[:], hash)
 			c.token.ID = c.id
 			c.scopes, _ = parseScopes(slices.DeleteFunc(strings.Split(scopes, ","), func(x string) bool { return x == "" }))
 			a.byHash[c.hash] = c
-		}
-		return rows.Err()
+			return nil
+		})
 	})
 	a.loaded = err == nil
 	return err

@@ -403,17 +403,15 @@ func (s *Service) Get(ctx context.Context, p GetParams) (Item, error) {
 	return m.Item, s.handedOut(ctx, search.Hit{ID: m.ID, Kind: KindMemory})
 }
 
-// Cite reinforces the memories that an agent's answer cites, each at most once an hour. Ids that no
-// longer exist are skipped.
-func (s *Service) Cite(ctx context.Context, ids []uuid.UUID) error {
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		ms, err := s.memoriesOf(tx, identity.UserID(ctx), ids)
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		for i := 0; err == nil && i < len(ms); i++ {
-			err = use(tx, ms[i])
-		}
-		return err
-	})
+// CiteTx reinforces the memories of the caller that an agent's answer cites, each at most once an
+// hour. Other ids are skipped.
+func (s *Service) CiteTx(ctx context.Context, tx *storage.Tx, ids []uuid.UUID) error {
+	ms, err := s.memoriesOf(tx, identity.UserID(ctx), ids)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	for i := 0; err == nil && i < len(ms); i++ {
+		err = use(tx, ms[i])
+	}
+	return err
 }

@@ -273,18 +273,13 @@ func (s *Service) putDocument(tx *storage.Tx, user, id uuid.UUID, known bool) er
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(`SELECT id, seq, heading, content, content_hash, created_at FROM chunks WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, id)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var es []*search.Entry
-	for rows.Next() {
+	err = tx.Select(`SELECT id, seq, heading, content, content_hash, created_at FROM chunks WHERE document_id = ? AND deleted_at IS NULL ORDER BY seq`, id).Each(func(row storage.Row) error {
 		var chunk uuid.UUID
 		var p part
 		var content, hash []byte
 		var created time.Time
-		if err := rows.Scan(&chunk, &p.seq, &p.heading, &content, &hash, storage.Time(&created)); err != nil {
+		if err := row.Scan(&chunk, &p.seq, &p.heading, &content, &hash, storage.Time(&created)); err != nil {
 			return err
 		}
 		copy(p.hash[:], hash)
@@ -294,8 +289,9 @@ func (s *Service) putDocument(tx *storage.Tx, user, id uuid.UUID, known bool) er
 		e := d.entry(chunk, &p, created)
 		e.AlreadyKnown = known
 		es = append(es, e)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	return s.search.Put(tx, es...)

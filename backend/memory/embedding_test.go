@@ -330,8 +330,8 @@ func TestInvalidStoredVectorsAreRecomputed(t *testing.T) {
 	}
 }
 
-// A text that a model rejects does not block others; it fails after some attempts.
-func TestOneTextFails(t *testing.T) {
+// TestRejectedTextDoesNotBlockOthers checks that a text that a model rejects fails after some attempts.
+func TestRejectedTextDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	model := newWordsModel("words@1", 16)
 	model.fail = func(texts []string) error {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -295,18 +296,14 @@ func (s *Service) readText(tx *storage.Tx, j *job) error {
 	if j.kind == KindTurn {
 		who = "speaker"
 	}
-	rows, err := tx.Query(`SELECT content, `+who+` FROM `+table+` WHERE id = ? AND content_hash = ?`, j.id, j.hash)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		j.gone = true
-		return rows.Err()
-	}
 	var stored []byte
 	var speaker string
-	if err := rows.Scan(&stored, &speaker); err != nil {
+	err := tx.QueryRow(`SELECT content, `+who+` FROM `+table+` WHERE id = ? AND content_hash = ?`, j.id, j.hash).Scan(&stored, &speaker)
+	if errors.Is(err, sql.ErrNoRows) {
+		j.gone = true
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	text, err := s.open(table, "content", j.id, stored)

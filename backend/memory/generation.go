@@ -63,18 +63,13 @@ func (s *Service) currentPlan(tx *storage.Tx) (*plan, error) {
 // not available cannot be active: then the one that is being prepared is used, or the default.
 func (s *Service) readPlan(tx *storage.Tx) (_ *plan, same bool, err error) {
 	e := &s.embedding
-	rows, err := tx.Query(`SELECT model_id, dims, state FROM vector_meta`)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rows.Close()
 	var p, was plan
 	known := map[string]bool{}
-	for rows.Next() {
+	err = tx.Select(`SELECT model_id, dims, state FROM vector_meta`).Each(func(row storage.Row) error {
 		var id, state string
 		var dims int
-		if err := rows.Scan(&id, &dims, &state); err != nil {
-			return nil, false, err
+		if err := row.Scan(&id, &dims, &state); err != nil {
+			return err
 		}
 		known[id] = true
 		there := e.models[id] != nil && e.models[id].Dims() == dims
@@ -88,8 +83,9 @@ func (s *Service) readPlan(tx *storage.Tx) (_ *plan, same bool, err error) {
 				p.building = id
 			}
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, false, err
 	}
 	standard := s.defaultModel()

@@ -150,22 +150,18 @@ func (w *importWriter) newHead(c *importer.Conversation) (*conversationRow, bool
 
 // storedTurns reads the turns from a position on, keyed by position.
 func (w *importWriter) storedTurns(conversation uuid.UUID, from int) (map[int64]*storedTurn, error) {
-	rows, err := w.tx.Query(`SELECT id, seq, coalesce(external_id, ''), content_hash, created_at FROM conversation_turns
-		WHERE conversation_id = ? AND seq >= ? AND deleted_at IS NULL`, conversation, from)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[int64]*storedTurn{}
-	for rows.Next() {
+	err := w.tx.Select(`SELECT id, seq, coalesce(external_id, ''), content_hash, created_at FROM conversation_turns
+		WHERE conversation_id = ? AND seq >= ? AND deleted_at IS NULL`, conversation, from).Each(func(row storage.Row) error {
 		var t storedTurn
 		var seq int64
-		if err := rows.Scan(&t.id, &seq, &t.externalID, &t.hash, storage.Time(&t.createdAt)); err != nil {
-			return nil, err
+		if err := row.Scan(&t.id, &seq, &t.externalID, &t.hash, storage.Time(&t.createdAt)); err != nil {
+			return err
 		}
 		out[seq] = &t
-	}
-	return out, rows.Err()
+		return nil
+	})
+	return out, err
 }
 
 // removeTurn marks a turn as deleted.

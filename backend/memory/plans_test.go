@@ -44,7 +44,7 @@ func TestQueryPlans(t *testing.T) {
 	must(b.Tag(b.ctx, TagParams{ID: kept.ID.String(), Add: []string{"food"}, Remove: []string{"summer"}}))(t)
 	must(b.Pin(b.ctx, PinParams{ID: kept.ID.String()}))(t)
 	must(b.SetSalience(b.ctx, SalienceParams{ID: kept.ID.String(), Tier: "high"}))(t)
-	if err := b.Cite(b.ctx, []uuid.UUID{kept.ID}); err != nil {
+	if err := b.cite(kept.ID); err != nil {
 		t.Fatal(err)
 	}
 

@@ -282,9 +282,13 @@ func TestReinforcementTriggers(t *testing.T) {
 	check("edit", 1, err)
 	_, err = b.Add(b.ctx, AddParams{Content: "another text"})
 	check("the same again", 1, err)
-	check("cite within an hour", 0, b.Cite(b.ctx, []uuid.UUID{m.ID}))
+	check("cite within an hour", 0, b.cite(m.ID))
 	b.exec(t, `UPDATE memories SET last_reinforced_at = last_reinforced_at - ?`, useEvery.Microseconds())
-	check("cite", 1, b.Cite(b.ctx, []uuid.UUID{m.ID}))
+	check("cite", 1, b.cite(m.ID))
+}
+
+func (b *bundle) cite(ids ...uuid.UUID) error {
+	return b.db.Write(b.ctx, func(tx *storage.Tx) error { return b.CiteTx(b.ctx, tx, ids) })
 }
 
 // TestReinforcementRestoresStrength reinforces a memory with a retention of a quarter: part of the
@@ -313,7 +317,7 @@ func TestReinforcementRestoresStrength(t *testing.T) {
 			_, err := b.Update(b.ctx, UpdateParams{ID: id, Version: version, Layer: ptr(3)})
 			return err
 		}},
-		"cite": {0.25 + 0.2*0.75, func(id string, _ int64) error { return b.Cite(b.ctx, []uuid.UUID{uuid.MustParse(id)}) }},
+		"cite": {0.25 + 0.2*0.75, func(id string, _ int64) error { return b.cite(uuid.MustParse(id)) }},
 	} {
 		m := b.add(t, name)
 		b.exec(t, `UPDATE memories SET retention = 0.25, decayed_at = 1 WHERE id = ?`, m.ID)

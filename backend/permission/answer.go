@@ -368,15 +368,8 @@ func (s *Service) loadApproval(ctx context.Context, user, id uuid.UUID) (*Approv
 	var ap *Approval
 	var raw *rawApproval
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT `+approvalColumns+` FROM pending_approvals WHERE id = ? AND user_id = ?`, id, user)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		if !rows.Next() {
-			return errors.Join(rows.Err(), sql.ErrNoRows)
-		}
-		ap, raw, err = s.scanApproval(rows)
+		var err error
+		ap, raw, err = s.scanApproval(tx.QueryRow(`SELECT `+approvalColumns+` FROM pending_approvals WHERE id = ? AND user_id = ?`, id, user))
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -228,25 +228,13 @@ func (s *Service) expire(tx *storage.Tx, user, id uuid.UUID, why string) error {
 
 // closeOthers supersedes open questions about other definitions of the subject.
 func (s *Service) closeOthers(tx *storage.Tx, user uuid.UUID, sub Subject) error {
-	rows, err := tx.Query(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash <> ? AND status = 'pending' RETURNING id`,
-		tx.Now, user, sub.Kind, sub.ID, sub.DefinitionHash)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var ids []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		ids = append(ids, id)
-	}
+	ids, err := storage.Collect(tx.Select(`UPDATE pending_approvals SET status = 'superseded', decided_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash <> ? AND status = 'pending' RETURNING id`,
+		tx.Now, user, sub.Kind, sub.ID, sub.DefinitionHash), storage.RowTo[uuid.UUID])
 	for _, id := range ids {
 		s.announce(tx, user, id, "superseded")
 		s.release(tx, id, answer{status: "superseded"})
 	}
-	return rows.Err()
+	return err
 }
 
 // announce publishes approvals.changed after the commit, with the number of open questions at that time.

@@ -108,11 +108,11 @@ func (s *Service) hold(sh *subjectGrants, info *SubjectInfo, sub Subject, caller
 		return own
 	}
 	caller.mu.Lock()
-	lent := slices.Clone(caller.held)
+	held := slices.Clone(caller.held)
 	caller.mu.Unlock()
 	out := []holding{}
 	for _, h := range own {
-		for _, l := range lent {
+		for _, l := range held {
 			if l.cap != h.cap {
 				continue
 			}
@@ -169,17 +169,12 @@ func (a *Authority) lends(res concrete) bool {
 func (s *Service) bindRun(ctx context.Context, user uuid.UUID, sub Subject, run uuid.UUID) error {
 	mine, _ := ctx.Value(rerunKey{}).(uuid.UUID)
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id, pending_id FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ? AND scope = 'run' AND run_id IS NULL AND revoked_at IS NULL`,
-			user, sub.Kind, sub.ID, sub.DefinitionHash)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
 		var take []uuid.UUID
-		for rows.Next() {
+		err := tx.Select(`SELECT id, pending_id FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ? AND scope = 'run' AND run_id IS NULL AND revoked_at IS NULL`,
+			user, sub.Kind, sub.ID, sub.DefinitionHash).Each(func(row storage.Row) error {
 			var id uuid.UUID
 			var raw []byte
-			if err := rows.Scan(&id, &raw); err != nil {
+			if err := row.Scan(&id, &raw); err != nil {
 				return err
 			}
 			var pending uuid.UUID
@@ -190,8 +185,9 @@ func (s *Service) bindRun(ctx context.Context, user uuid.UUID, sub Subject, run 
 			if pending == mine || !reserved {
 				take = append(take, id)
 			}
-		}
-		if err := rows.Err(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		for _, id := range take {

@@ -90,19 +90,14 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 	if err := saveDefinition(tx, user, sub, doc, by); err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(`SELECT id, capability, resource FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND suspended_at IS NOT NULL AND revoked_at IS NULL
-		AND revoke_reason IS NULL AND (expires_at IS NULL OR expires_at > ?)`, user, sub.Kind, sub.ID, tx.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var drop []uuid.UUID
-	for rows.Next() {
+	err = tx.Select(`SELECT id, capability, resource FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND suspended_at IS NOT NULL AND revoked_at IS NULL
+		AND revoke_reason IS NULL AND (expires_at IS NULL OR expires_at > ?)`, user, sub.Kind, sub.ID, tx.Now).Each(func(row storage.Row) error {
 		var id uuid.UUID
 		var c Capability
 		var resource string
-		if err := rows.Scan(&id, &c, &resource); err != nil {
-			return nil, err
+		if err := row.Scan(&id, &c, &resource); err != nil {
+			return err
 		}
 		kept := c == Call
 		for _, w := range declared {
@@ -117,8 +112,9 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 		} else {
 			drop = append(drop, id)
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	// The new definition gets copies. The originals stay with the previous definition, hidden, and

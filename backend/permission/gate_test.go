@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOneGate checks that no other package reads or writes grants, except storage, which lists the tables.
-func TestOneGate(t *testing.T) {
+// TestOnlyPermissionAccessesGrants checks that no other package reads or writes grants, except storage, which lists the tables.
+func TestOnlyPermissionAccessesGrants(t *testing.T) {
 	t.Parallel()
 	tables := []string{"capability_grants", "capability_denials", "pending_approvals"}
 	n := 0

@@ -77,19 +77,14 @@ func (s *Service) grantsOf(ctx context.Context, user uuid.UUID, sub Subject, fre
 
 func loadSubjectGrants(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*subjectGrants, error) {
 	sh := &subjectGrants{grants: map[Capability][]grant{}, approved: map[[32]byte]bool{}}
-	rows, err := tx.Query(`SELECT id, definition_hash, capability, resource, scope, run_id, session_id, coalesce(uses_left, 0), coalesce(expires_at, 0), suspended_at IS NOT NULL, origin, created_at
+	err := tx.Select(`SELECT id, definition_hash, capability, resource, scope, run_id, session_id, coalesce(uses_left, 0), coalesce(expires_at, 0), suspended_at IS NOT NULL, origin, created_at
 		FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, id`,
-		user, sub.Kind, sub.ID, tx.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+		user, sub.Kind, sub.ID, tx.Now).Each(func(row storage.Row) error {
 		var g grant
 		var hash, run, session []byte
 		var pattern string
-		if err := rows.Scan(&g.id, &hash, &g.cap, &pattern, &g.scope, &run, &session, &g.uses, &g.expires, &g.suspended, &g.origin, &g.created); err != nil {
-			return nil, err
+		if err := row.Scan(&g.id, &hash, &g.cap, &pattern, &g.scope, &run, &session, &g.uses, &g.expires, &g.suspended, &g.origin, &g.created); err != nil {
+			return err
 		}
 		copy(g.hash[:], hash)
 		copy(g.run[:], run)
@@ -100,8 +95,9 @@ func loadSubjectGrants(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (
 		spent := g.scope == "once" && g.uses == 0
 		sh.bound = sh.bound || !spent && (g.suspended || g.hash != sub.DefinitionHash)
 		sh.unbound = sh.unbound || g.scope == "run" && g.run == uuid.Nil
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := sh.loadDenials(tx, user, sub, sp); err != nil {

@@ -72,9 +72,9 @@ func TestEndsSoon(t *testing.T) {
 	}
 }
 
-// TestOnlyOneOutcome ends runs from several sides at once, around the time when they end by
+// TestConcurrentEndsGiveOneClass ends runs from several sides at once, around the time when they end by
 // themselves: each must have one class, and the next run on the same instance must not be affected.
-func TestOnlyOneOutcome(t *testing.T) {
+func TestConcurrentEndsGiveOneClass(t *testing.T) {
 	t.Parallel()
 	e := reusing(t)
 	loop, err := e.CompileJS(context.Background(), Source{Text: "let x = 0; for (let i = 0; i < 3e5; i++) x += i; return x"})

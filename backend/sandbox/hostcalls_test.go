@@ -218,7 +218,7 @@ func TestInnerRuns(t *testing.T) {
 	}
 }
 
-func TestOneOutcome(t *testing.T) {
+func TestResultEndsRunWithPendingCalls(t *testing.T) {
 	t.Parallel()
 	// The result counts, even if something is still running.
 	h := HostFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {

@@ -40,9 +40,9 @@ func markOf(n uint32) []byte {
 	return b
 }
 
-// TestNothingIsLeftInMemory searches the whole memory of this process for data of an ended run,
+// TestEndedRunLeavesNoDataInMemory searches the whole memory of this process for data of an ended run,
 // using the operating system and not the engine.
-func TestNothingIsLeftInMemory(t *testing.T) { // not parallel: other tests would make the memory large
+func TestEndedRunLeavesNoDataInMemory(t *testing.T) { // not parallel: other tests would make the memory large
 	if raceEnabled {
 		t.Skip("measures processor time and memory, which the race detector multiplies; make test runs it without")
 	}

@@ -231,7 +231,7 @@ func TestCompileEnds(t *testing.T) {
 	}
 }
 
-func TestModuleOfNothing(t *testing.T) {
+func TestUncompiledModuleIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, m := range []*Module{nil, {}} {
 		_, err := shared.Execute(context.Background(), m, Call{Tier: tier0})

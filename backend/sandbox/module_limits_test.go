@@ -150,8 +150,8 @@ func TestTableGrowth(t *testing.T) {
 	}
 }
 
-// TestNothingLeft runs a module that leaves data wherever it can: in memory, globals and tables.
-func TestNothingLeft(t *testing.T) {
+// TestInstanceIsResetBetweenRuns runs a module that leaves data wherever it can: in memory, globals and tables.
+func TestInstanceIsResetBetweenRuns(t *testing.T) {
 	t.Parallel()
 	const state = `
 		(global $a (mut i32) (i32.const 1)) (global $b (mut i64) (i64.const 2)) (global $c (mut f32) (f32.const 3)) (global $d (mut f64) (f64.const 4))

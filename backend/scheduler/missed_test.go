@@ -215,7 +215,7 @@ func TestPauseIsNotMissing(t *testing.T) {
 	}
 }
 
-func TestEditFiresNothingBeforeIt(t *testing.T) {
+func TestEditSkipsDueTimesBeforeIt(t *testing.T) {
 	t.Parallel()
 	m := newSim(t, Options{})
 	c := m.create(CreateParams{Cadence: cronUTC("0 9 * * *")})

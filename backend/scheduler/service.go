@@ -87,18 +87,17 @@ type kind struct {
 
 // Periods used by the rules.
 const (
-	missedAfter   = time.Minute      // a due time not claimed for this long is missed
-	longAfter     = 30 * time.Second // a run that holds a slot for this long moves to the long lane
-	cancelWithin  = 10 * time.Second // how long to wait for a target that ignores cancel
-	stateWithin   = 10 * time.Second // how long to wait for the state from a target
-	claimWithin   = 30 * time.Second // time limit of a claim's transaction
-	defaultPoll   = 15 * time.Second
-	defaultLeast  = time.Minute
-	perUser       = 50
-	claimsAtOnce  = 64
-	longLane      = "long"
-	stopWithin    = 2 * time.Second
-	settleAttempt = 8
+	missedAfter  = time.Minute      // a due time not claimed for this long is missed
+	longAfter    = 30 * time.Second // a run that holds a slot for this long moves to the long lane
+	cancelWithin = 10 * time.Second // how long to wait for a target that ignores cancel
+	stateWithin  = 10 * time.Second // how long to wait for the state from a target
+	claimWithin  = 30 * time.Second // time limit of a claim's transaction
+	defaultPoll  = 15 * time.Second
+	defaultLeast = time.Minute
+	perUser      = 50
+	claimsAtOnce = 64
+	longLane     = "long"
+	stopWithin   = 2 * time.Second
 )
 
 // capacities are the numbers of slots of the lanes.

@@ -61,26 +61,36 @@ func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, err
 	if s.leaveQueue(row.user, row.id) {
 		s.serve(row.user)
 	}
-	r, ended, err := s.open(ctx, row.id, func(r *live) { r.stop.Store(&reason) })
-	if err != nil {
-		return CancelResult{}, err
-	}
-	if ended != nil {
-		return CancelResult{Status: ended.status}, nil
-	}
-	r.abort(reason)
-	select {
-	case <-r.gone:
-	case <-ctx.Done():
-	}
-	status, _, err := s.runStatus(context.WithoutCancel(ctx), row.id)
+	status, err := s.abort(ctx, row.id, reason)
 	return CancelResult{Status: status}, err
 }
 
-// abort makes a run end as canceled.
-func (r *live) abort(reason string) {
-	r.stop.CompareAndSwap(nil, &reason)
-	r.send(message{})
+// abort makes a run end as canceled, waits for its end and returns its status.
+func (s *Service) abort(ctx context.Context, id uuid.UUID, reason string) (Status, error) {
+	for {
+		loaded := false
+		r, ended, err := s.open(ctx, id, func(r *live) {
+			r.stop.Store(&reason)
+			loaded = true
+		})
+		switch {
+		case err != nil:
+			return "", err
+		case ended != nil:
+			return ended.status, nil
+		}
+		r.stop.CompareAndSwap(nil, &reason)
+		r.send(message{})
+		select {
+		case <-r.gone:
+		case <-ctx.Done():
+		}
+		status, _, _ := r.watch()
+		if final(status) || loaded || ctx.Err() != nil || r.quiet() {
+			return status, nil
+		}
+		// It was being unloaded, and may not have seen the request.
+	}
 }
 
 // Answer answers a question of a run, or of a nested run that it is waiting for.

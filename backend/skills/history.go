@@ -154,16 +154,11 @@ func (s *Service) rebuild(tx *storage.Tx, row *runRow) (*created, *machine.State
 
 // fromRows adds the stored steps of a finished run.
 func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
-	rows, err := tx.Query(`SELECT step_path, iteration, tool_type, tool_name, status, reason, attempts, output, output_blob, error_kind, error_message,
-		outcome = 'unknown', took_ms, started_at, finished_at FROM composite_skill_steps WHERE execution_id = ? ORDER BY ordinal`, row.id)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := tx.Select(`SELECT step_path, iteration, tool_type, tool_name, status, reason, attempts, output, output_blob, error_kind, error_message,
+		outcome = 'unknown', took_ms, started_at, finished_at FROM composite_skill_steps WHERE execution_id = ? ORDER BY ordinal`, row.id).Each(func(from storage.Row) error {
 		var r StepResult
 		var reason, output, blob, kind, message sql.NullString
-		if err := rows.Scan(&r.StepPath, &r.Iteration, &r.ToolType, &r.ToolName, &r.Status, &reason, &r.Attempts, &output, &blob, &kind, &message,
+		if err := from.Scan(&r.StepPath, &r.Iteration, &r.ToolType, &r.ToolName, &r.Status, &reason, &r.Attempts, &output, &blob, &kind, &message,
 			&r.Unknown, &r.ExecutionTimeMs, storage.TimePtr(&r.StartedAt), storage.TimePtr(&r.FinishedAt)); err != nil {
 			return err
 		}
@@ -175,6 +170,7 @@ func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
 		}
 		if blob.Valid {
 			// An output that cannot be read must not hide the rest of the run.
+			var err error
 			if r.Output, err = s.blob(blob.String); err != nil {
 				s.log.Warn("read a stored step output", "run", row.id, "step", r.StepPath, "err", err)
 				r.OutputMissing = fault.As(err).Message
@@ -184,8 +180,9 @@ func (s *Service) fromRows(tx *storage.Tx, row *runRow, x *Execution) error {
 			r.Error = &machine.Failure{Kind: kind.String, Message: message.String}
 		}
 		x.StepResults = append(x.StepResults, r)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	x.contextOf()
@@ -292,26 +289,22 @@ func (s *Service) History(ctx context.Context, p HistoryParams) (HistoryResult, 
 		add("(x.created_at, x.id) < (?, ?)", after.Key, after.ID)
 	}
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT `+runColumns+runTables+`WHERE `+where+` ORDER BY x.created_at DESC, x.id DESC LIMIT ?`, append(args, p.Limit+1)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			r, err := scanRun(rows)
+		err := tx.Select(`SELECT `+runColumns+runTables+`WHERE `+where+` ORDER BY x.created_at DESC, x.id DESC LIMIT ?`, append(args, p.Limit+1)...).Each(func(row storage.Row) error {
+			r, err := scanRun(row)
 			if err != nil {
 				return err
 			}
 			if len(out.Executions) == p.Limit {
 				last := out.Executions[p.Limit-1]
 				out.NextCursor = storage.Cursor{Sort: "created_at", Key: last.CreatedAt.UnixMicro(), ID: last.ExecutionID}.String()
-				break
+				return nil
 			}
 			x := r.view()
 			x.FinalOutput, x.Input, x.ExecutionContext = json.RawMessage("null"), json.RawMessage("{}"), map[string]json.RawMessage{}
 			out.Executions = append(out.Executions, x)
-		}
-		if err := rows.Err(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		out.Bytes, err = s.sizes.get(tx, user, s.now())

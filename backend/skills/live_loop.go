@@ -258,7 +258,7 @@ func (r *live) ends(todo machine.Todo) (done, ok bool) {
 	ok = r.commit()
 	for _, c := range slices.Concat(todo.Calls, todo.Paused) {
 		if r.made.Tools[c.Step.StepID].Kind == definition.SkillCall {
-			r.s.abortRun(childID(r.row.id, c), "the run that it belongs to ended")
+			r.s.abortLater(childID(r.row.id, c), parentEnded)
 		}
 	}
 	return true, ok

@@ -65,8 +65,9 @@ func (r *live) nested(ctx context.Context, c *machine.Call) (out *machine.Event,
 				return nil, false
 			}
 			if child != nil {
-				child.abort("the run that it belongs to ended")
-				<-child.gone
+				if _, err := r.s.abort(r.s.life, id, parentEnded); err != nil && !r.quiet() {
+					r.s.log.Error("cancel a nested run", "run", id, "error", err)
+				}
 			}
 			return end(machine.Outcome(c, machine.OutcomeData{Error: &machine.Failure{Kind: string(fault.Canceled), Message: "it was canceled"}})), false
 		}
@@ -142,17 +143,19 @@ func (r *live) child(ctx context.Context, c *machine.Call, id uuid.UUID) (*live,
 	return r.s.launch(n)
 }
 
-// abortRun cancels a run, if it exists, without waiting for it.
-func (s *Service) abortRun(id uuid.UUID, reason string) {
+// parentEnded is why a nested run is canceled.
+const parentEnded = "the run that it belongs to ended"
+
+// abortLater cancels a run, if it exists, without waiting for it.
+func (s *Service) abortLater(id uuid.UUID, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
 	s.background("cancel a run", func() {
-		r, _, err := s.open(s.life, id, func(r *live) { r.stop.Store(&reason) })
-		if err == nil && r != nil {
-			r.abort(reason)
+		if _, err := s.abort(s.life, id, reason); err != nil && !fault.Is(err, fault.NotFound) && !s.isClosed() {
+			s.log.Error("cancel a run", "run", id, "error", err)
 		}
 	})
 }

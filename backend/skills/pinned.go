@@ -91,21 +91,11 @@ func (s *Service) Pinned(ctx context.Context) (all []PinnedSkill, err error) {
 
 // pinned leaves out skills in the trash, which keep their place.
 func pinned(tx *storage.Tx, user uuid.UUID) ([]PinnedSkill, error) {
-	rows, err := tx.Query(`SELECT p.skill_id, k.name FROM pinned_skills p JOIN composite_skills k ON k.id = p.skill_id
-		WHERE p.user_id = ? AND k.user_id = p.user_id AND k.deleted_at IS NULL ORDER BY p.position, p.skill_id`, user)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := []PinnedSkill{}
-	for rows.Next() {
-		var k PinnedSkill
-		if err := rows.Scan(&k.SkillID, &k.Name); err != nil {
-			return nil, err
-		}
-		all = append(all, k)
-	}
-	return all, rows.Err()
+	return storage.Collect(tx.Select(`SELECT p.skill_id, k.name FROM pinned_skills p JOIN composite_skills k ON k.id = p.skill_id
+		WHERE p.user_id = ? AND k.user_id = p.user_id AND k.deleted_at IS NULL ORDER BY p.position, p.skill_id`, user), func(row storage.Row) (k PinnedSkill, err error) {
+		err = row.Scan(&k.SkillID, &k.Name)
+		return k, err
+	})
 }
 
 func setPinnedSkills(tx *storage.Tx, user uuid.UUID, all []PinnedSkill) error {

@@ -53,28 +53,23 @@ func (s *Service) countInterruptions(ctx context.Context) error {
 	held := 0
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		held = 0
-		rows, err := tx.Query(`SELECT x.id, x.parent_execution_id, coalesce(i.stopped = 0, x.status = 'running'), i.quarantined_at IS NOT NULL
-			FROM composite_skill_executions x LEFT JOIN composite_skill_interruptions i ON i.execution_id = x.id
-			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ?`, s.db.Device().ID)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
 		runs := map[uuid.UUID]run{}
-		for rows.Next() {
+		err := tx.Select(`SELECT x.id, x.parent_execution_id, coalesce(i.stopped = 0, x.status = 'running'), i.quarantined_at IS NOT NULL
+			FROM composite_skill_executions x LEFT JOIN composite_skill_interruptions i ON i.execution_id = x.id
+			WHERE x.status IN ('queued', 'running', 'waiting') AND x.mode = 'live' AND x.device_id = ?`, s.db.Device().ID).Each(func(row storage.Row) error {
 			var id uuid.UUID
 			var parent uuid.NullUUID
 			var r run
-			if err := rows.Scan(&id, &parent, &r.atWork, &r.held); err != nil {
+			if err := row.Scan(&id, &parent, &r.atWork, &r.held); err != nil {
 				return err
 			}
 			r.parent = parent.UUID
 			runs[id] = r
-		}
-		if err := rows.Err(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		rows.Close()
 		s.mu.Lock()
 		for id := range s.live { // started or answered in this process
 			delete(runs, id)
@@ -244,7 +239,7 @@ func (s *Service) endQuarantined(ctx context.Context, id uuid.UUID, status Statu
 	})
 	for _, x := range ids {
 		if x != id {
-			err = errors.Join(err, s.endAsIs(ctx, x, machine.Cancelled, &machine.Failure{Kind: string(fault.Canceled), Message: "the run that it belongs to ended"}))
+			err = errors.Join(err, s.endAsIs(ctx, x, machine.Cancelled, &machine.Failure{Kind: string(fault.Canceled), Message: parentEnded}))
 		} else {
 			err = errors.Join(err, s.endAsIs(ctx, x, status, why))
 		}
@@ -257,8 +252,8 @@ func (s *Service) endAsIs(ctx context.Context, id uuid.UUID, status Status, why 
 	door := &s.loadLocks[id[len(id)-1]%loadLockCount]
 	door.Lock()
 	defer door.Unlock()
-	if r := s.inMemory(id); r != nil { // an answer has loaded it
-		r.abort(why.Message)
+	if s.inMemory(id) != nil { // an answer has loaded it
+		s.abortLater(id, why.Message)
 		return nil
 	}
 	err := fault.Catch(func() error {

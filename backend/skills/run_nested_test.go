@@ -36,19 +36,9 @@ func call(id, skill, more string) string {
 func (b *fixture) children(id uuid.UUID) (out []uuid.UUID) {
 	b.t.Helper()
 	err := b.db.Read(b.ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id FROM composite_skill_executions WHERE parent_execution_id = ? ORDER BY created_at`, id)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var c uuid.UUID
-			if err := rows.Scan(&c); err != nil {
-				return err
-			}
-			out = append(out, c)
-		}
-		return rows.Err()
+		var err error
+		out, err = storage.Collect(tx.Select(`SELECT id FROM composite_skill_executions WHERE parent_execution_id = ? ORDER BY created_at`, id), storage.RowTo[uuid.UUID])
+		return err
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -483,3 +483,28 @@ func TestRunStopped(t *testing.T) {
 	}
 	b.replay(id)
 }
+
+// TestCancelReachesRunThatIsBeingUnloaded puts an unloaded run back, as if its loop had read its
+// last message and had not left yet.
+func TestCancelReachesRunThatIsBeingUnloaded(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, func(o *Options) { o.Limits.WaitInMemory = time.Hour })
+	out := b.run(skillText(approval), `{"to":"you"}`)
+	leaving := b.s.inMemory(out.ExecutionID)
+	b.s.Close()
+	b.s = b.service()
+	leaving.s, leaving.inbox, leaving.gone = b.s, make(chan message, 1), make(chan struct{})
+	b.s.mu.Lock()
+	b.s.live[out.ExecutionID] = leaving
+	b.s.mu.Unlock()
+	go func() {
+		<-leaving.inbox
+		b.s.mu.Lock()
+		delete(b.s.live, out.ExecutionID)
+		b.s.mu.Unlock()
+		close(leaving.gone)
+	}()
+	if c, err := b.s.Cancel(b.ctx, CancelParams{ExecutionID: out.ExecutionID}); err != nil || c.Status != machine.Cancelled {
+		t.Fatal(c, err)
+	}
+}

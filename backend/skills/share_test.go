@@ -232,8 +232,8 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportElsewhere checks that a skill with missing tools becomes a draft that lists them.
-func TestImportElsewhere(t *testing.T) {
+// TestImportWithMissingToolsMakesDraft checks that a skill with missing tools becomes a draft that lists them.
+func TestImportWithMissingToolsMakesDraft(t *testing.T) {
 	t.Parallel()
 	here := newStoreFixture(t, func(o *Options) { o.Callables = offering(newMarket()) })
 	m := here.save(t, travelling)

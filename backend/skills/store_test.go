@@ -156,7 +156,7 @@ func TestSaveAndVersions(t *testing.T) {
 	}
 	want := []string{"created 1.0.0", "disabled 1.0.0", "updated 1.0.0", "updated 1.0.1", "updated 2.1.0", "updated 2.1.1"}
 	if ev := d.changes(); !slices.Equal(ev, want) {
-		t.Errorf("told %v, want %v", ev, want)
+		t.Errorf("got %v, want %v", ev, want)
 	}
 }
 

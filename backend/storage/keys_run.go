@@ -207,26 +207,21 @@ func (k *Keys) rewrap(ctx context.Context, from, to []byte) error {
 	}
 	return k.write(ctx, func(tx *Tx) error {
 		next := map[uint64][]byte{}
-		rows, err := tx.Query(`SELECT no, wrapped FROM data_keys`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		err := tx.Select(`SELECT no, wrapped FROM data_keys`).Each(func(row Row) error {
 			var no uint64
 			var wrapped []byte
-			if err := rows.Scan(&no, &wrapped); err != nil {
+			if err := row.Scan(&no, &wrapped); err != nil {
 				return err
 			}
 			key, ok := openWrapped(old, no, wrapped)
 			if !ok {
 				return badSeal("data_keys", "wrapped", fmt.Errorf("data key %d", no))
 			}
-			if next[no], err = seal(fresh, 0, "data_keys", "wrapped", wrapID(no), key); err != nil {
-				return err
-			}
-		}
-		if err := rows.Err(); err != nil {
+			var err error
+			next[no], err = seal(fresh, 0, "data_keys", "wrapped", wrapID(no), key)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		for no, wrapped := range next {

@@ -72,22 +72,18 @@ func (k *Keys) Status(ctx context.Context, _ struct{}) (KeysStatus, error) {
 		return s, nil // all that is known without the database
 	}
 	err := k.read(ctx, func(tx *Tx) error {
-		rows, err := tx.Query(`SELECT no, uses, created_at, retired_at FROM data_keys ORDER BY no`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		err := tx.Select(`SELECT no, uses, created_at, retired_at FROM data_keys ORDER BY no`).Each(func(row Row) error {
 			var d DataKey
-			if err := rows.Scan(&d.No, &d.Uses, Time(&d.CreatedAt), TimePtr(&d.RetiredAt)); err != nil {
+			if err := row.Scan(&d.No, &d.Uses, Time(&d.CreatedAt), TimePtr(&d.RetiredAt)); err != nil {
 				return err
 			}
 			if d.No == s.Current {
 				d.Uses = max(0, d.Uses-k.left.Load())
 			}
 			s.Keys = append(s.Keys, d)
-		}
-		if err := rows.Err(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		var text string

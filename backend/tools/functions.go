@@ -26,18 +26,13 @@ type Function struct {
 func (s *Service) Functions(ctx context.Context) ([]Function, error) {
 	out := []Function{}
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		rows, err := tx.Query(`SELECT id, name, description, parameters FROM custom_tools
-			WHERE user_id = ? AND is_enabled = 1 AND deleted_at IS NULL ORDER BY created_at, id`, identity.UserID(ctx))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
 		var list []Summary
 		used := map[string]int{}
-		for rows.Next() {
+		err := tx.Select(`SELECT id, name, description, parameters FROM custom_tools
+			WHERE user_id = ? AND is_enabled = 1 AND deleted_at IS NULL ORDER BY created_at, id`, identity.UserID(ctx)).Each(func(row storage.Row) error {
 			var f Function
 			var parameters string
-			if err := rows.Scan(&f.ToolID, &f.Name, &f.Description, &parameters); err != nil {
+			if err := row.Scan(&f.ToolID, &f.Name, &f.Description, &parameters); err != nil {
 				return err
 			}
 			f.Parameters = json.RawMessage(parameters)
@@ -47,8 +42,9 @@ func (s *Service) Functions(ctx context.Context) ([]Function, error) {
 			}
 			f.Tokens = approxTokens(f.Name, f.Description, f.Parameters)
 			out, list = append(out, f), append(list, Summary{ID: f.ToolID})
-		}
-		if err := rows.Err(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		if err := s.markSuspended(tx, list); err != nil {

@@ -178,19 +178,14 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		args[0] = tx.Now
 		n := len(args)
-		rows, err := tx.Query(`WITH hits AS (SELECT t.id AS id, t.usage_count AS used, count(*) OVER () AS total FROM custom_tools t WHERE `+cond+`
+		err := tx.Select(`WITH hits AS (SELECT t.id AS id, t.usage_count AS used, count(*) OVER () AS total FROM custom_tools t WHERE `+cond+`
 			ORDER BY used DESC, id LIMIT ?`+itoa(n+1)+` OFFSET ?`+itoa(n+2)+`)
 			SELECT `+summaryColumns+`, t.user_id, t.visibility = 'public', `+share+`, hits.total FROM hits JOIN custom_tools t ON t.id = hits.id
-			ORDER BY hits.used DESC, t.id`, append(slices.Clone(args), p.Limit, p.Offset)...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+			ORDER BY hits.used DESC, t.id`, append(slices.Clone(args), p.Limit, p.Offset)...).Each(func(row storage.Row) error {
 			var owner uuid.UUID
 			var public bool
 			var shareID uuid.NullUUID
-			t, err := scanSummary(rows, &owner, &public, &shareID, &out.Total)
+			t, err := scanSummary(row, &owner, &public, &shareID, &out.Total)
 			if err != nil {
 				return err
 			}
@@ -202,8 +197,9 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 				t.ShareID = &shareID.UUID
 			}
 			out.Tools = append(out.Tools, t)
-		}
-		if err := rows.Err(); err != nil || len(out.Tools) > 0 || p.Offset == 0 {
+			return nil
+		})
+		if err != nil || len(out.Tools) > 0 || p.Offset == 0 {
 			return err
 		}
 		return tx.QueryRow(`SELECT count(*) FROM custom_tools t WHERE `+cond, args...).Scan(&out.Total) // the page is past the end

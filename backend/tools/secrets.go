@@ -383,12 +383,12 @@ func (h *host) fill(ctx context.Context, hostPort, text string, escape func(stri
 		return text, nil
 	}
 	h.mu.Lock()
-	lent := make([]*runSecret, 0, len(h.secrets))
+	secrets := make([]*runSecret, 0, len(h.secrets))
 	for _, l := range h.secrets {
-		lent = append(lent, l)
+		secrets = append(secrets, l)
 	}
 	h.mu.Unlock()
-	for _, l := range lent {
+	for _, l := range secrets {
 		if !strings.Contains(text, l.placeholder) {
 			continue
 		}

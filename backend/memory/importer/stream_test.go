@@ -263,7 +263,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-func TestNothingToRead(t *testing.T) {
+func TestOpenRejectsUnreadableSources(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		src  Source

@@ -38,7 +38,7 @@ func TestKeepable(t *testing.T) {
 			t.Errorf("%s: %v", text, r.Errors)
 		}
 		if !fine && r.Errors[0].Path != "steps[0].value.x[0]" {
-			t.Errorf("%s is told at %s", text, r.Errors[0].Path)
+			t.Errorf("the error of %s is at %s", text, r.Errors[0].Path)
 		}
 	}
 	deep := func(n int) string { return strings.Repeat("[", n) + "1" + strings.Repeat("]", n) }

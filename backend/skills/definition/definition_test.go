@@ -123,10 +123,10 @@ func TestAllProblems(t *testing.T) {
 	}
 	slices.Sort(want)
 	if got := codes(r.Errors); !reflect.DeepEqual(got, want) {
-		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if !slices.Contains(codes(r.Warnings), CodeMaybeAbsent+" steps[7].value") {
-		t.Errorf("an arm that may not be taken is not told: %v", r.Warnings)
+		t.Errorf("no warning about a branch that may not be taken: %v", r.Warnings)
 	}
 	if r.Valid() {
 		t.Error("valid")
@@ -222,7 +222,7 @@ func TestWarnings(t *testing.T) {
 	}
 	slices.Sort(want)
 	if got := codes(r.Warnings); !r.Valid() || !reflect.DeepEqual(got, want) {
-		t.Errorf("told %v, want %v; %v", got, want, r.Errors)
+		t.Errorf("got %v, want %v; %v", got, want, r.Errors)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestCompare(t *testing.T) {
 	}
 	got = slices.Delete(got, moved, moved+1)
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	applied(t, from, to)
 	applied(t, to, from)
