@@ -108,6 +108,9 @@ func (d *Document) ServerURL(s Server, values map[string]string) (string, error)
 		if !given {
 			value = v.Default
 		}
+		if value == "" && !v.hasDefault {
+			return "", fault.Invalidf("The server variable %s needs a value.", v.Name)
+		}
 		if len(v.Enum) > 0 && !slices.Contains(v.Enum, value) {
 			return "", fault.Invalidf("The server variable %s must be one of: %s.", v.Name, strings.Join(v.Enum, ", "))
 		}
