@@ -72,7 +72,7 @@ func (g *Gate) Pass(ctx context.Context, c *Request, r Reach) (*Pass, error) {
 		return nil, RefusedAlways(err)
 	}
 	pass := &Pass{auth: auth, end: func() {
-		if err := g.Permission.EndRun(context.WithoutCancel(ctx), run); err != nil {
+		if err := auth.EndCall(context.WithoutCancel(ctx)); err != nil {
 			g.Logger.Warn("end the grants of a call", "err", err)
 		}
 	}}

@@ -72,6 +72,9 @@ func TestStoredDataCanGoBackAfterAChange(t *testing.T) {
 	if want := []string{image + ": " + name + " > " + back, image + ": " + back + " > " + name}; !slices.Equal(e.engine.copies, want) {
 		t.Errorf("%v, want %v", e.engine.copies, want)
 	}
+	if r, err := e.s.Volumes(e.ctx, struct{}{}); err != nil || len(r.Volumes) != 3 || r.Volumes[0].CopyOf != nil || r.Volumes[1].CopyOf == nil || *r.Volumes[1].CopyOf != tool.ID || r.Volumes[1].Tool != "keeps" || r.Volumes[1].ToolID != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
 	for _, age := range []time.Duration{snapshotLife - time.Hour, snapshotLife + time.Hour} {
 		if _, err := e.s.Volumes(e.ctx, struct{}{}); err != nil {
 			t.Fatal(err)

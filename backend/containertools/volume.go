@@ -27,6 +27,8 @@ type Volume struct {
 	UsedBytes  int64      `json:"usedBytes"` // -1: the engine does not say
 	CreatedAt  time.Time  `json:"createdAt,omitzero"`
 	RemoveAt   time.Time  `json:"removeAt,omitzero"` // when a volume without a tool is removed
+	// CopyOf is the tool whose stored data this is a copy of, which container.restore_state brings back.
+	CopyOf *uuid.UUID `json:"copyOf,omitempty"`
 }
 
 // VolumesResult lists volumes.
@@ -54,6 +56,9 @@ func (s *Service) Volumes(ctx context.Context, _ struct{}) (VolumesResult, error
 		x := Volume{Name: v.Name, UsedBytes: v.UsedBytes, CreatedAt: v.CreatedAt}
 		if since, orphan := seen[v.Name]; orphan {
 			x.RemoveAt = since.Add(lifeOf(v.Name))
+			if i := slices.IndexFunc(tools, func(t *Tool) bool { return snapshotName(t.ID) == v.Name && t.Status != StatusRevoked }); i >= 0 {
+				x.CopyOf, x.Tool = &tools[i].ID, tools[i].Name
+			}
 			out.Volumes = append(out.Volumes, x)
 			continue
 		}

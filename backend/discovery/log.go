@@ -35,14 +35,24 @@ func (s *Service) params(ctx context.Context, j *job) json.RawMessage {
 	return clean
 }
 
-// begin records that a run starts. A run that cannot be recorded does not start.
+// begin records that a run starts, if that is not recorded yet. A run that cannot be recorded does not start.
 func (s *Service) begin(ctx context.Context, j *job) error {
+	if j.recorded {
+		return nil
+	}
+	err := s.db.Together().Write(ctx, 1, s.insertRunning(ctx, j))
+	j.recorded = err == nil
+	return err
+}
+
+// insertRunning returns what stores the row of a run that starts.
+func (s *Service) insertRunning(ctx context.Context, j *job) func(*storage.Tx) error {
 	params := s.params(ctx, j)
-	return s.db.Together().Write(ctx, 1, func(tx *storage.Tx) error {
+	return func(tx *storage.Tx) error {
 		s.announce(tx, j.tool.user, ExecutionChanged{j.id, j.tool.ID, "running"})
 		_, err := tx.Exec(insertRun, j.id, j.tool.user, j.tool.ID, j.op.Name, params, j.began, nil, nil, "running", "", "", j.tool.hash, j.call.Caller.Kind, j.call.Caller.Run, j.began)
 		return err
-	})
+	}
 }
 
 // logRefused records a run that was refused before it started.
@@ -84,7 +94,14 @@ func (s *Service) end(ctx context.Context, j *job, e end) error {
 	if e.status != "success" {
 		outcome = audit.Failed
 	}
+	insert := func(*storage.Tx) error { return nil }
+	if !j.recorded { // nothing was sent
+		insert = s.insertRunning(ctx, j)
+	}
 	return s.db.Together().Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+		if err := insert(tx); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(`UPDATE tool_execution_log SET status = ?, error_class = ?, error_message = ?, output = ?, output_blob = ?, http_status = ?, bytes_out = ?, bytes_in = ?, completed_at = ?, duration_ms = ? WHERE id = ?`,
 			e.status, e.class, e.message, output, blob, status, e.sent, e.received, tx.Now, time.Since(j.began).Milliseconds(), j.id); err != nil {
 			return err

@@ -231,7 +231,7 @@ func (c *conversation) dial(ctx context.Context, u *url.URL) (net.Conn, error) {
 	if err != nil {
 		return nil, fault.Invalidf("The server address isn't valid.")
 	}
-	if err := c.s.wait(ctx, c.s.bucket(c.j.tool.ID).take(time.Now())); err != nil {
+	if err := c.s.turn(ctx, c.j); err != nil {
 		return nil, err
 	}
 	held, revoked := context.WithCancelCause(ctx)

@@ -61,9 +61,11 @@ type RequestView struct {
 
 // loaded is the kept part of a tool's description, ready for calls.
 type loaded struct {
-	doc   *openapi.Document
-	plans map[string]*openapi.Plan // by the name of the operation
-	bytes int64
+	doc      *openapi.Document
+	plans    map[string]*openapi.Plan // by the name of the operation
+	wants    []permission.Want
+	document json.RawMessage // that an approval shows
+	bytes    int64
 }
 
 type loadedKey struct {
@@ -93,6 +95,12 @@ func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 		if l.plans[c.Name], err = d.Plan(c.Operation); err != nil {
 			return nil, err
 		}
+	}
+	if l.wants, err = t.manifest.wants(); err != nil {
+		return nil, err
+	}
+	if l.document, err = t.manifest.document(); err != nil {
+		return nil, err
 	}
 	s.loaded.Put(key, l)
 	return l, nil
@@ -138,10 +146,12 @@ type job struct {
 	call    *callable.Request
 	request *openapi.Request
 	began   time.Time
-	dry     bool   // nothing is sent
-	scheme  string // whose token of OAuth is in the request; "": none
-	token   string
-	notes   []string // warnings about the result
+	dry     bool // nothing is sent
+	// recorded means that the log has the run. The row and the audit entry of the first request share a commit.
+	recorded bool
+	scheme   string // whose token of OAuth is in the request; "": none
+	token    string
+	notes    []string // warnings about the result
 }
 
 // prepare carries out every check that needs neither a permission nor the network.
@@ -292,9 +302,6 @@ func (s *Service) run(ctx context.Context, t *Tool, operation string, r callable
 		s.logRefused(ctx, j, operation, err)
 		return RunResult{}, err
 	}
-	if err := s.begin(ctx, j); err != nil {
-		return RunResult{}, err
-	}
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	send := s.send
@@ -388,13 +395,18 @@ func (s *Service) allow(ctx context.Context, c *callable.Request, u *url.URL, _ 
 	if err != nil {
 		return nil, callable.RefusedAlways(err)
 	}
-	pass, err := s.gate.Pass(ctx, c, callable.Reach{
+	r := callable.Reach{
 		Name: j.tool.Name, Subject: subject(j.tool.ID, j.tool.hash), Cap: w.Capability, Resource: w.Resource, Tier: tierOf(j.op.Tier),
 		Action: audit.NetworkCall, Details: map[string]any{"host": u.Host, "operation": j.op.Operation, "execution": j.id},
-	})
+	}
+	if !j.recorded {
+		r.Begin = s.insertRunning(ctx, j)
+	}
+	pass, err := s.gate.Pass(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
+	j.recorded = true
 	held, stop := pass.Context(ctx)
 	unwatch := context.AfterFunc(held, func() { revoked(context.Cause(held)) })
 	return func() { unwatch(); stop(); pass.End() }, nil
@@ -406,7 +418,7 @@ const maxRetries = 2
 func (s *Service) send(ctx context.Context, j *job) (*safehttp.Response, error) {
 	ctx = context.WithValue(ctx, jobKey{}, j)
 	for attempt := 0; ; attempt++ {
-		if err := s.wait(ctx, s.bucket(j.tool.ID).take(time.Now())); err != nil {
+		if err := s.turn(ctx, j); err != nil {
 			return nil, err
 		}
 		resp, err := s.calls.Do(ctx, j.call, j.request.HTTP())
@@ -444,6 +456,17 @@ func retry(resp *safehttp.Response, idempotent bool, attempt int) (bool, time.Du
 		return idempotent, max(asked, backoff)
 	}
 	return false, 0
+}
+
+// turn waits until the tool may send another request.
+func (s *Service) turn(ctx context.Context, j *job) error {
+	d := s.bucket(j.tool.ID).take(time.Now())
+	if d > 0 { // so that it can be seen and canceled
+		if err := s.begin(ctx, j); err != nil {
+			return err
+		}
+	}
+	return s.wait(ctx, d)
 }
 
 func (s *Service) wait(ctx context.Context, d time.Duration) error {

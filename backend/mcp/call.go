@@ -61,15 +61,15 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 		return out, err
 	}
 	lists := s.lists.Load() // before the definition is read
-	row, tool, err := s.find(ctx, ref)
+	t, err := s.find(ctx, ref)
 	if err != nil {
 		return out, err
 	}
-	if err := s.usable(ctx, &row, &tool, q.Hash); err != nil {
+	if err := s.usable(ctx, t, q.Hash); err != nil {
 		return out, err
 	}
-	l := s.link(&row)
-	info := tool.info(&row)
+	row, tool, info := &t.row, &t.tool, t.info
+	l := s.link(row)
 	if len(q.Input) == 0 {
 		q.Input = json.RawMessage("{}")
 	}
@@ -79,7 +79,7 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	if err := ctx.Err(); err != nil {
 		return out, fault.New(fault.Canceled, "The call was canceled before it started.").WithCause(err)
 	}
-	id := toolID(row.Name, tool.name)
+	id := info.ID
 	out.id = storage.NewID()
 	kept := clip(s.o.Scrub(ctx, string(s.redacted(info.Input, q.Input))), maxRowOutput)
 	pass, err := s.o.Gate.Pass(ctx, &q, callable.Reach{
@@ -99,10 +99,10 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	defer stop()
 
 	began := time.Now()
-	err = s.perform(held, l, &row, &tool, &q, lists, &out)
+	err = s.perform(held, l, t, &q, lists, &out)
 	out.took = time.Since(began)
 	if err != nil && !out.sent { // the start of the server may have shown another definition
-		if changed := s.unchanged(ctx, &row, &tool); changed != nil {
+		if changed := s.unchanged(ctx, t); changed != nil {
 			err = changed
 		}
 	} else if cause := context.Cause(held); err != nil && fault.Is(cause, fault.Denied) {
@@ -117,7 +117,8 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 // perform calls the server. While it runs the definition is the one that was checked: the list is read
 // again first if the server announced a change. lists is how often lists had been stored when the
 // definition was read.
-func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *toolRow, q *callable.Request, lists int64, out *outcome) error {
+func (s *Service) perform(ctx context.Context, l *link, t *storedTool, q *callable.Request, lists int64, out *outcome) error {
+	row, id := &t.row, t.info.ID
 	limit := duration.Of(row.TimeoutMs, time.Millisecond)
 	if q.Timeout > 0 {
 		limit = min(limit, q.Timeout)
@@ -135,9 +136,8 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	}
 	clock := newCallClock(limit, maxExtended, func() { cancel(context.DeadlineExceeded) })
 	defer clock.stop()
-	user := row.user
 	s.mu.Lock()
-	call := &runningCall{out.id, user, row.id, toolID(row.Name, tool.name), q.Caller.Attended, time.Now(), clock, ctx.Done()}
+	call := &runningCall{out.id, row.user, row.id, id, q.Caller.Attended, time.Now(), clock, ctx.Done()}
 	s.running[out.id] = call
 	s.mu.Unlock()
 	defer func() {
@@ -145,7 +145,7 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 		delete(s.running, out.id)
 		s.mu.Unlock()
 	}()
-	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: tool.name, Arguments: q.Input}
+	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: t.tool.name, Arguments: q.Input}
 	params.SetProgressToken(out.id.String())
 	if parent := otlp.TraceParent(ctx); parent != "" {
 		params.Meta["traceparent"] = parent
@@ -153,7 +153,7 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	ctx = context.WithValue(ctx, callKey{}, call)
 	err := l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) (err error) {
 		if s.lists.Load() != lists { // each start lists the tools
-			if err := s.unchanged(ctx, row, tool); err != nil {
+			if err := s.unchanged(ctx, t); err != nil {
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 		return err
 	})
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "%s did not answer within %s.", toolID(row.Name, tool.name), limit).WithCause(err)
+		return fault.New(fault.Timeout, "%s did not answer within %s.", id, limit).WithCause(err)
 	}
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *Service) perform(ctx context.Context, l *link, row *serverRow, tool *to
 	if out.result.NeedsInput() {
 		return fault.Unavailablef("%s asks for more input, which this version doesn't support.", row.Name)
 	}
-	return s.readResult(ctx, row, tool, out)
+	return s.readResult(ctx, t, out)
 }
 
 // callClock ends a call after its limit. Each sign of progress starts the limit again, up to most.
@@ -232,36 +232,27 @@ func (s *Service) progressed(p *sdk.ProgressNotificationParams) {
 }
 
 // find returns the tool with the id server.tool.
-func (s *Service) find(ctx context.Context, ref callable.Ref) (row serverRow, tool toolRow, err error) {
-	server, name, ok := cutID(ref.ID)
-	if !ok {
-		return row, tool, callable.NotFound(ref)
+func (s *Service) find(ctx context.Context, ref callable.Ref) (*storedTool, error) {
+	if _, _, ok := cutID(ref.ID); !ok {
+		return nil, callable.NotFound(ref)
 	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		if row, err = loadServer(tx, server); err != nil {
-			if fault.Is(err, fault.NotFound) {
-				return callable.NotFound(ref)
-			}
-			return err
-		}
-		if tool, ok, err = loadTool(tx, row.id, name); err == nil && (!ok || tool.state == ToolRemoved) {
-			return callable.NotFound(ref)
-		}
-		return err
-	})
-	return row, tool, err
+	t, ok, err := s.stored(ctx, ref.ID)
+	if fault.Is(err, fault.NotFound) || err == nil && (!ok || t.tool.state == ToolRemoved) {
+		return nil, callable.NotFound(ref)
+	}
+	return t, err
 }
 
 // usable refuses a call of a tool that may not be called now. What only needs an approval leaves a
 // question in Approvals.
-func (s *Service) usable(ctx context.Context, row *serverRow, tool *toolRow, hash string) error {
-	id := toolID(row.Name, tool.name)
+func (s *Service) usable(ctx context.Context, t *storedTool, hash string) error {
+	row, tool, id := t.row, &t.tool, t.info.ID
 	refuse := func(format string, args ...any) error {
 		return fault.Deniedf(format, args...).WithDetails(callable.Refusal{Reason: callable.ReasonDisabled})
 	}
 	switch {
 	case hash != "" && hash != hexHash(tool.hash):
-		return callable.Changed(tool.info(row))
+		return callable.Changed(t.info)
 	case !*row.Enabled:
 		return refuse("%s is disabled. Enable it first: helix mcp enable %s", row.Name, row.Name)
 	case row.Trust == TrustNone:
@@ -271,11 +262,11 @@ func (s *Service) usable(ctx context.Context, row *serverRow, tool *toolRow, has
 	case tool.state == ToolDenied:
 		return refuse("%s is excluded by the entry of its server.", id)
 	case !row.isApproved():
-		return s.checkStart(ctx, row)
+		return s.checkStart(ctx, &row)
 	case tool.state == ToolApproved:
 		return nil
 	}
-	return s.askForTool(ctx, row, tool)
+	return s.askForTool(ctx, &row, tool)
 }
 
 // askForTool leaves a question about the definition of a tool and refuses the call.
@@ -284,7 +275,7 @@ func (s *Service) askForTool(ctx context.Context, row *serverRow, tool *toolRow)
 	_, err := s.perm.Begin(ctx, nil, tool.subject(row.Name), run)
 	if err == nil { // it was approved in Approvals
 		u := unapproved{tool.subject(row.Name), row.id, tool.id}
-		if err := s.db.Write(ctx, u.approve); err != nil {
+		if err := s.write(ctx, u.approve); err != nil {
 			return err
 		}
 		return s.perm.EndRun(ctx, run)
@@ -303,18 +294,18 @@ func (s *Service) askForTool(ctx context.Context, row *serverRow, tool *toolRow)
 }
 
 // unchanged refuses the call if the definition is no longer the one that was checked.
-func (s *Service) unchanged(ctx context.Context, row *serverRow, tool *toolRow) error {
-	now, current, err := s.find(ctx, callable.Ref{Kind: Kind, ID: toolID(row.Name, tool.name)})
+func (s *Service) unchanged(ctx context.Context, t *storedTool) error {
+	now, err := s.find(ctx, t.info.Ref)
 	if err != nil {
 		return err
 	}
-	if current.hash == tool.hash && current.state == ToolApproved {
+	if now.tool.hash == t.tool.hash && now.tool.state == ToolApproved {
 		return nil
 	}
-	if err := s.usable(ctx, &now, &current, ""); err != nil {
+	if err := s.usable(ctx, now, ""); err != nil {
 		return err
 	}
-	return callable.Changed(current.info(&now))
+	return callable.Changed(now.info)
 }
 
 // record stores the result of a call, and its audit entry.

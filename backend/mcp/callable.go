@@ -62,14 +62,14 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 	if err := p.s.syncApprovals(ctx); err != nil {
 		return nil, err
 	}
-	row, tool, err := p.s.find(ctx, callable.Ref{Kind: Kind, ID: id})
+	t, err := p.s.find(ctx, callable.Ref{Kind: Kind, ID: id})
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return []callable.Info{tool.info(&row)}, nil
+	return []callable.Info{t.info}, nil
 }
 
 // List implements callable.Provider. Tools that were removed are not listed.

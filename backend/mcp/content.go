@@ -71,7 +71,7 @@ func textOf(list []Part) (text string, only bool) {
 // readResult checks the result of a call and fills out. The output is the structured content, or the
 // text if there is nothing but text, or else all parts. A failure that the tool reports is an error
 // with its text.
-func (s *Service) readResult(ctx context.Context, row *serverRow, tool *toolRow, out *outcome) error {
+func (s *Service) readResult(ctx context.Context, t *storedTool, out *outcome) error {
 	list := parts(out.result.Content)
 	text, only := textOf(list)
 	out.text, out.isError = text, out.result.IsError
@@ -86,22 +86,22 @@ func (s *Service) readResult(ctx context.Context, row *serverRow, tool *toolRow,
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		return fault.Internalf(err, "The output of %s can't be written as JSON.", toolID(row.Name, tool.name))
+		return fault.Internalf(err, "The output of %s can't be written as JSON.", t.info.ID)
 	}
 	out.output = b
 	if out.isError {
 		return fault.New(fault.Internal, "%s", visible(first(text, "The tool reported an error without a text."), maxErrorText)).WithCause(errTool)
 	}
-	if d := tool.definition(); len(d.Output) > 0 {
+	if schema := t.info.Output; len(schema) > 0 {
 		if out.result.StructuredContent == nil {
-			return fault.New(fault.Internal, "%s returned no structured content, which its output schema promises.", toolID(row.Name, tool.name)).WithCause(errOutput)
+			return fault.New(fault.Internal, "%s returned no structured content, which its output schema promises.", t.info.ID).WithCause(errOutput)
 		}
-		found, err := s.schemas.CheckJSON(ctx, d.Output, b)
+		found, err := s.schemas.CheckJSON(ctx, schema, b)
 		if err != nil {
 			return err
 		}
 		if len(found) > 0 {
-			return fault.New(fault.Internal, "The output of %s doesn't match its schema: %s: %s.", toolID(row.Name, tool.name), first(found[0].Path, "the whole"), found[0].Message).WithCause(errOutput)
+			return fault.New(fault.Internal, "The output of %s doesn't match its schema: %s: %s.", t.info.ID, first(found[0].Path, "the whole"), found[0].Message).WithCause(errOutput)
 		}
 	}
 	return nil

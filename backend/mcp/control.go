@@ -82,7 +82,7 @@ func (s *Service) checkStart(ctx context.Context, r *serverRow) error {
 	}
 	if !r.isApproved() { // it was approved in Approvals
 		u := unapproved{r.subject(), r.id, uuid.Nil}
-		if err := s.db.Write(ctx, u.approve); err != nil {
+		if err := s.write(ctx, u.approve); err != nil {
 			return err
 		}
 		r.approved = r.hash

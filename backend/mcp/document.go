@@ -72,24 +72,22 @@ func describe(server string, t *sdk.Tool, checked map[[32]byte]string) (describe
 	if err != nil {
 		d.problem = "Its schema can't be read."
 	}
-	raw, err := json.Marshal(d.toolDocument)
-	if err == nil {
-		if len(raw) > maxToolBytes {
-			d.problem = fmt.Sprintf("Its definition has %d bytes; at most %d are allowed.", len(raw), maxToolBytes)
-			d.Input, d.Output, d.Description = nil, nil, visible(d.Description, maxModelText)
-			raw, err = json.Marshal(d.toolDocument)
-		}
+	text, err := d.text()
+	if err == nil && len(text) > maxToolBytes {
+		d.problem = fmt.Sprintf("Its definition has %d bytes; at most %d are allowed.", len(text), maxToolBytes)
+		d.Input, d.Output, d.Description = nil, nil, visible(d.Description, maxModelText)
+		text, err = d.text()
 	}
 	if err == nil {
-		d.raw, err = jcs.Canonicalize(raw)
+		err = d.pin(text)
 	}
 	if err != nil { // numbers that do not fit, for example
 		d.problem = "Its definition can't be used: " + fault.As(err).Message
-		d.raw, _ = json.Marshal(map[string]string{"name": d.Name})
 		d.Input, d.Output = nil, nil
-	}
-	if d.hash, err = jcs.Hash(definitionTag, d.raw); err != nil {
-		return d, err
+		text, _ = json.Marshal(map[string]string{"name": d.Name})
+		if err := d.pin(text); err != nil {
+			return d, err
+		}
 	}
 	d.tokens = (len(functionName(server, d.Name)) + len(d.Description) + len(d.Input) + 3) / 4
 	if d.problem == "" {
@@ -99,6 +97,35 @@ func describe(server string, t *sdk.Tool, checked map[[32]byte]string) (describe
 		}
 	}
 	return d, nil
+}
+
+// text returns the document as JSON. Its schemas are JSON already, so they are not read again.
+func (d *toolDocument) text() ([]byte, error) {
+	rest := *d
+	rest.Input, rest.Output = nil, nil
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	text = text[:len(text)-1]
+	if len(d.Input) > 0 {
+		text = append(append(text, `,"inputSchema":`...), d.Input...)
+	}
+	if len(d.Output) > 0 {
+		text = append(append(text, `,"outputSchema":`...), d.Output...)
+	}
+	return append(text, '}'), nil
+}
+
+// pin sets the canonical form of a document and its hash, as jcs.Hash makes it.
+func (d *described) pin(text []byte) error {
+	const tag = definitionTag + "\x00"
+	raw, err := jcs.Append(append(make([]byte, 0, len(tag)+len(text)), tag...), text)
+	if err != nil {
+		return err
+	}
+	d.raw, d.hash = raw[len(tag):], sha256.Sum256(raw)
+	return nil
 }
 
 func schemaText(v any) (json.RawMessage, error) {

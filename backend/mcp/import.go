@@ -145,7 +145,7 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 			out.Found = append(out.Found, i)
 		}
 	}
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+	err = s.write(ctx, func(tx *storage.Tx) error {
 		out.Added = out.Added[:0]
 		for k := range out.Found {
 			i := &out.Found[k]

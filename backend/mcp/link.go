@@ -383,7 +383,7 @@ func (s *Service) makeRoom(l *link) error {
 
 // saveStart stores the result of a start. The row is only a copy for display, so errors are logged.
 func (s *Service) saveStart(l *link, c *connection, text string) {
-	err := s.db.Write(context.WithoutCancel(s.as(l.user)), func(tx *storage.Tx) error {
+	err := s.write(context.WithoutCancel(s.as(l.user)), func(tx *storage.Tx) error {
 		if c == nil || text != "" {
 			_, err := tx.Exec(`UPDATE mcp_servers SET last_error = ?, updated_at = ? WHERE id = ?`, text, tx.Now, l.id)
 			return err

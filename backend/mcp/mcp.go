@@ -6,7 +6,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -76,9 +75,10 @@ type Service struct {
 	closed   bool
 	work     sync.WaitGroup
 
-	schemas   schema.Cache // of the tools that are called
-	documents *lru.Cache[documentKey, json.RawMessage]
-	lists     atomic.Int64 // how often a list of tools was stored
+	schemas schema.Cache // of the tools that are called
+	tools   *lru.Cache[toolKey, *storedTool]
+	writes  atomic.Int64 // how often servers or tools were written
+	lists   atomic.Int64 // how often a list of tools was stored
 
 	mu      sync.Mutex
 	links   map[uuid.UUID]*link           // by server id
@@ -88,16 +88,10 @@ type Service struct {
 	served  map[uuid.UUID]*served         // by user
 }
 
-// documentKey names what an approval of a tool shows.
-type documentKey struct {
-	server, tool string
-	hash         [32]byte
-}
-
-// Bounds of the documents of tools that are kept for their next call.
+// Bounds of the tools that are kept in memory for their next call.
 const (
-	keptDocuments     = 256
-	keptDocumentBytes = 4 << 20
+	keptTools     = 256
+	keptToolBytes = 4 << 20
 )
 
 // New returns a Service. It ends what an earlier process left running.
@@ -116,8 +110,8 @@ func New(db *storage.DB, o Options) *Service {
 	}
 	s := &Service{
 		db: db, bus: db.Bus(), perm: o.Gate.Permission, o: o, log: o.Logger, left: &leftovers{log: o.Logger}, began: time.Now(),
-		documents: lru.New[documentKey](keptDocuments, keptDocumentBytes, func(d json.RawMessage) int64 { return int64(len(d)) }),
-		links:     map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, asking: map[askKey]*asking{}, served: map[uuid.UUID]*served{},
+		tools: lru.New[toolKey](keptTools, keptToolBytes, (*storedTool).size),
+		links: map[uuid.UUID]*link{}, changed: map[uuid.UUID]map[string]bool{}, running: map[uuid.UUID]*runningCall{}, asking: map[askKey]*asking{}, served: map[uuid.UUID]*served{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.StateDir != "" {
@@ -126,8 +120,22 @@ func New(db *storage.DB, o Options) *Service {
 			s.log.Warn("ended MCP servers of a process that did not stop properly", "count", n)
 		}
 	}
-	s.off = bus.Subscribe(s.bus, s.approvalMayHaveChanged)
+	offApprovals := bus.Subscribe(s.bus, s.approvalMayHaveChanged)
+	offReplaced := bus.Subscribe(s.bus, func(uuid.UUID, storage.Replaced) { s.writes.Add(1) })
+	s.off = func() { offApprovals(); offReplaced() }
 	return s
+}
+
+// write runs fn in a transaction that may change servers or tools. Those in memory are read again.
+func (s *Service) write(ctx context.Context, fn func(*storage.Tx) error) error {
+	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+		tx.AfterCommit(func() { s.writes.Add(1) })
+		return fn(tx)
+	})
+	if err != nil { // what fn itself read was rolled back
+		s.writes.Add(1)
+	}
+	return err
 }
 
 // idleCheck is how often Run looks for idle servers.

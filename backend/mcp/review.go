@@ -162,7 +162,7 @@ func (s *Service) ApproveServer(ctx context.Context, p ApproveParams) (ApproveRe
 		return out, fault.InvalidField("/tier", "tier", "tier must be read_only, side_effecting or privileged.")
 	}
 	var ids []string
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := s.write(ctx, func(tx *storage.Tx) error {
 		ids, out.Tools = nil, out.Tools[:0]
 		r, err := loadServer(tx, p.Name)
 		if err != nil {

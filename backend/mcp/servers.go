@@ -157,7 +157,7 @@ func (s *Service) result(tx *storage.Tx, r *serverRow) (out ServerResult, err er
 	if out.Status, err = s.status(tx, r); err != nil {
 		return out, err
 	}
-	tools, err := loadTools(tx, r.id)
+	tools, err := loadToolStates(tx, r.id)
 	if err != nil {
 		return out, err
 	}
@@ -189,7 +189,7 @@ func (s *Service) Add(ctx context.Context, p AddParams) (SaveResult, error) {
 
 func (s *Service) add(ctx context.Context, e Server, source string) (SaveResult, error) {
 	var out SaveResult
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := s.write(ctx, func(tx *storage.Tx) error {
 		r, err := s.addTx(tx, e, source)
 		if err != nil {
 			return err
@@ -297,7 +297,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (SaveResult, error
 	var out SaveResult
 	var stop bool
 	var id uuid.UUID
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := s.write(ctx, func(tx *storage.Tx) error {
 		r, err := loadServer(tx, p.Name)
 		if err != nil {
 			return err
@@ -418,7 +418,7 @@ type RemoveResult struct {
 // the rest.
 func (s *Service) Remove(ctx context.Context, p NameParams) (out RemoveResult, err error) {
 	var r serverRow
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+	err = s.write(ctx, func(tx *storage.Tx) error {
 		if r, err = loadServer(tx, p.Name); err != nil {
 			return err
 		}
@@ -448,7 +448,7 @@ type UndoParams struct {
 
 // Undo restores a removed MCP server with its approvals.
 func (s *Service) Undo(ctx context.Context, p UndoParams) (out ServerResult, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
+	err = s.write(ctx, func(tx *storage.Tx) error {
 		act, state, err := tx.TakeUndo(identity.UserID(ctx), p.UndoToken)
 		if err != nil {
 			return err
@@ -476,7 +476,7 @@ func (s *Service) Undo(ctx context.Context, p UndoParams) (out ServerResult, err
 
 // subjectsChanged drops cached decisions about a server and its tools.
 func (s *Service) subjectsChanged(tx *storage.Tx, r *serverRow, usable bool) error {
-	tools, err := loadTools(tx, r.id)
+	tools, err := loadToolStates(tx, r.id)
 	if err != nil {
 		return err
 	}
@@ -490,7 +490,7 @@ func (s *Service) subjectsChanged(tx *storage.Tx, r *serverRow, usable bool) err
 
 // purge deletes a removed server, so that another can have its name without its grants.
 func (s *Service) purge(tx *storage.Tx, r *serverRow) error {
-	tools, err := loadTools(tx, r.id)
+	tools, err := loadToolStates(tx, r.id)
 	if err != nil {
 		return err
 	}

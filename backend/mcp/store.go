@@ -1,13 +1,16 @@
 package mcp
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/identity"
 	"helix/backend/permission"
 	"helix/backend/storage"
@@ -138,6 +141,53 @@ func (t *toolRow) subject(server string) permission.Subject {
 
 func loadTools(tx *storage.Tx, server uuid.UUID) ([]toolRow, error) {
 	return storage.Collect(tx.Select(`SELECT `+toolColumns+` FROM mcp_tools t WHERE t.server_id = ? ORDER BY t.name`, server), scanTool)
+}
+
+// loadToolStates is loadTools without the documents.
+func loadToolStates(tx *storage.Tx, server uuid.UUID) ([]toolRow, error) {
+	return storage.Collect(tx.Select(`SELECT `+strings.Replace(toolColumns, "t.document", "''", 1)+` FROM mcp_tools t WHERE t.server_id = ? ORDER BY t.name`, server), scanTool)
+}
+
+// toolKey names a tool by its user and its id.
+type toolKey struct {
+	user uuid.UUID
+	id   string
+}
+
+// storedTool is a tool with its server, as they were stored, and what calls need of them. It is never modified.
+type storedTool struct {
+	row      serverRow
+	tool     toolRow
+	info     callable.Info
+	document json.RawMessage // that an approval shows
+	write    int64           // Service.writes when it was read
+}
+
+func (t *storedTool) size() int64 { return int64(2*len(t.tool.document) + len(t.document)) }
+
+// stored returns the tool with the id server.tool. ok is false if its server has no such tool; the
+// error is NotFound if there is no such server.
+func (s *Service) stored(ctx context.Context, id string) (t *storedTool, ok bool, err error) {
+	server, name, _ := strings.Cut(id, ".")
+	key := toolKey{identity.UserID(ctx), id}
+	now := s.writes.Load()
+	if t, ok := s.tools.Get(key); ok && t.write == now {
+		return t, true, nil
+	}
+	t = &storedTool{write: now}
+	err = s.db.Read(ctx, func(tx *storage.Tx) error {
+		if t.row, err = loadServer(tx, server); err != nil {
+			return err
+		}
+		t.tool, ok, err = loadTool(tx, t.row.id, name)
+		return err
+	})
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	t.info, t.document = t.tool.info(&t.row), approvalDocument(t.row.Name, t.tool.document)
+	s.tools.Put(key, t)
+	return t, true, nil
 }
 
 func loadTool(tx *storage.Tx, server uuid.UUID, name string) (toolRow, bool, error) {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -108,13 +107,13 @@ func readTools(ctx context.Context, server string, c *connection, checked map[[3
 func (s *Service) storeTools(ctx context.Context, l *link, found []described) error {
 	slices.SortFunc(found, func(a, b described) int { return strings.Compare(a.Name, b.Name) })
 	e := ToolsChanged{Name: l.name, Added: []string{}, Changed: []string{}, Removed: []string{}}
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := s.write(ctx, func(tx *storage.Tx) error {
 		e.Added, e.Changed, e.Removed = e.Added[:0], e.Changed[:0], e.Removed[:0]
 		row, err := oneServer(tx, `id = ?`, l.id)
 		if err != nil {
 			return err
 		}
-		stored, err := loadTools(tx, l.id)
+		stored, err := loadToolStates(tx, l.id)
 		if err != nil {
 			return err
 		}
@@ -134,16 +133,14 @@ func (s *Service) storeTools(ctx context.Context, l *link, found []described) er
 				continue
 			}
 			e.Removed = append(e.Removed, name)
-			if _, err := tx.Exec(`UPDATE mcp_tools SET state = ? WHERE id = ?`, ToolRemoved, t.id); err != nil {
+			if _, err := tx.Exec(`UPDATE mcp_tools SET state = ?, last_seen = coalesce(?, last_seen) WHERE id = ?`, ToolRemoved, row.listedAt, t.id); err != nil {
 				return err
 			}
 			if err := s.perm.SubjectChanged(tx, string(Kind), toolID(row.Name, name), false); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.Exec(`UPDATE mcp_tools SET last_seen = ? WHERE server_id = ? AND state <> 'removed'`, tx.Now, l.id); err != nil {
-			return err
-		}
+		// A tool that is listed was last seen now; only one that was removed has a time of its own.
 		_, err = tx.Exec(`UPDATE mcp_servers SET listed_at = ? WHERE id = ?`, tx.Now, l.id)
 		return err
 	})
@@ -182,7 +179,7 @@ func (s *Service) storeTool(tx *storage.Tx, row *serverRow, was *toolRow, d *des
 		tier = was.permissionTier()
 	}
 	if was.hash == d.hash && was.state == state && was.tier == tier.String() && was.problem == d.problem {
-		return nil // storeTools stores that it was seen
+		return nil
 	}
 	if was.state == ToolRemoved && was.hash == d.hash {
 		e.Added = append(e.Added, d.Name)
@@ -238,7 +235,7 @@ func (s *Service) syncApprovals(ctx context.Context) error {
 		if slices.ContainsFunc(p.Stops, func(st permission.PreviewStop) bool { return st.Reason == permission.ReasonDefinitionChanged }) {
 			continue
 		}
-		if err := s.db.Write(ctx, w.approve); err != nil {
+		if err := s.write(ctx, w.approve); err != nil {
 			return err
 		}
 	}
@@ -302,51 +299,36 @@ func hasPrefix(m map[string]bool, prefix string) bool {
 	return false
 }
 
-// approvalDocument is approvalDocument of a tool, which each call asks for.
-func (s *Service) approvalDocument(r *serverRow, t *toolRow) json.RawMessage {
-	key := documentKey{r.Name, t.name, t.hash}
-	if doc, ok := s.documents.Get(key); ok {
-		return doc
-	}
-	doc := approvalDocument(r.Name, t.document)
-	s.documents.Put(key, doc)
-	return doc
-}
-
 // Subject implements permission.Source for servers and tools.
 func (s *Service) Subject(ctx context.Context, _, id string) (out permission.SubjectInfo, err error) {
 	server, tool, isTool := strings.Cut(id, ".")
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		r, err := loadServer(tx, server)
+	if !isTool {
+		r, err := s.row(ctx, server)
 		if err != nil {
-			return err
+			return out, err
 		}
-		out = permission.SubjectInfo{Name: r.Name, State: permission.Active, DefinitionHash: r.hash}
-		switch {
-		case !*r.Enabled:
-			out.State = permission.Disabled
-		case isTool && !r.isApproved():
-			out.State = permission.Suspended
-		case isTool && r.Trust == TrustNone:
+		out = permission.SubjectInfo{Name: r.Name, State: permission.Active, DefinitionHash: r.hash, Definition: r.approvalDocument()}
+		if !*r.Enabled {
 			out.State = permission.Disabled
 		}
-		if !isTool {
-			out.Definition = r.approvalDocument()
-			return nil
-		}
-		t, ok, err := loadTool(tx, r.id, tool)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return fault.NotFoundf("%s has no tool %q.", server, visible(tool, 128))
-		}
-		if t.state == ToolRemoved || t.state == ToolDenied {
-			out.State = permission.Disabled
-		}
-		out.Name, out.DefinitionHash, out.Definition = toolID(r.Name, t.name), t.hash, s.approvalDocument(&r, &t)
-		out.Declared = []permission.Want{{Capability: permission.MCP, Resource: toolID(r.Name, t.name)}}
-		return nil
-	})
-	return out, err
+		return out, nil
+	}
+	t, ok, err := s.stored(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if !ok {
+		return out, fault.NotFoundf("%s has no tool %q.", server, visible(tool, 128))
+	}
+	out = permission.SubjectInfo{
+		Name: id, State: permission.Active, DefinitionHash: t.tool.hash, Definition: t.document,
+		Declared: []permission.Want{{Capability: permission.MCP, Resource: id}},
+	}
+	switch {
+	case !*t.row.Enabled, t.row.isApproved() && t.row.Trust == TrustNone, t.tool.state == ToolRemoved, t.tool.state == ToolDenied:
+		out.State = permission.Disabled
+	case !t.row.isApproved():
+		out.State = permission.Suspended
+	}
+	return out, nil
 }

@@ -48,6 +48,8 @@ type Variable struct {
 	Default     string   `json:"default,omitempty"`
 	Enum        []string `json:"enum,omitempty"` // empty: any value
 	Description string   `json:"description,omitempty"`
+
+	hasDefault bool // which may be empty
 }
 
 // Document is a description that was read. It is immutable and safe for concurrent use.
@@ -138,7 +140,7 @@ func (d *Document) servers(v any) (out []Server) {
 		vars := object(m["variables"])
 		for _, name := range slices.Sorted(maps.Keys(vars)) {
 			m := object(vars[name])
-			v := Variable{Name: name, Default: text(m["default"]), Description: clip(text(m["description"]), 300)}
+			v := Variable{Name: name, Default: text(m["default"]), Description: clip(text(m["description"]), 300), hasDefault: m["default"] != nil}
 			values, _ := m["enum"].([]any)
 			for _, e := range values {
 				v.Enum = append(v.Enum, text(e))

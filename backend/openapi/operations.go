@@ -103,7 +103,7 @@ func (d *Document) operation(path, method string, item, raw map[string]any) (o O
 		Summary: clip(text(raw["summary"]), 300), Description: clip(text(raw["description"]), maxText), Tags: texts(raw["tags"]), Deprecated: truth(raw["deprecated"]),
 	}
 	o.Effects = effects(method, path, o.Summary, text(raw["x-helix-tier"]))
-	params, err := d.parameters(item, raw)
+	params, err := d.parameters(path, item, raw)
 	if err != nil {
 		return o, err.Error()
 	}

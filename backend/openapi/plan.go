@@ -7,6 +7,7 @@ import (
 	"maps"
 	"mime"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type Plan struct {
 	broken []string                        // references in the input that lead nowhere
 
 	responses map[string]any
+	drifts    sync.Map // compiled schemas of responses by their place; nil: none
 	accept    string   // media types of the successful responses
 	servers   []Server // of the operation or path; empty: those of the document
 }
@@ -70,7 +72,7 @@ func headerName(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // parameters reads the parameters of an operation: its own, and those of its path that it does not
 // replace.
-func (d *Document) parameters(item, raw map[string]any) (out []parameter, err error) {
+func (d *Document) parameters(path string, item, raw map[string]any) (out []parameter, err error) {
 	own, _ := raw["parameters"].([]any)
 	shared, _ := item["parameters"].([]any)
 	taken := map[string]bool{}
@@ -85,7 +87,8 @@ func (d *Document) parameters(item, raw map[string]any) (out []parameter, err er
 		}
 		taken[p.in+" "+p.name] = true
 		if p.in == "header" && (!headerName(p.name) || slices.Contains(managed, textproto.CanonicalMIMEHeaderKey(p.name))) ||
-			p.in == "cookie" && !headerName(p.name) {
+			p.in == "cookie" && !headerName(p.name) ||
+			p.in == "path" && !strings.Contains(path, "{"+p.name+"}") {
 			continue
 		}
 		p.style = cmp.Or(text(m["style"]), map[string]string{"path": "simple", "header": "simple", "query": "form", "cookie": "form"}[p.in])
@@ -100,9 +103,17 @@ func (d *Document) parameters(item, raw map[string]any) (out []parameter, err er
 		p.required = p.required || p.in == "path"
 		out = append(out, p)
 	}
+	for _, m := range inTemplate.FindAllStringSubmatch(path, -1) { // descriptions forget some
+		if !taken["path "+m[1]] {
+			taken["path "+m[1]] = true
+			out = append(out, parameter{name: m[1], in: "path", style: "simple", required: true, schema: map[string]any{"type": "string"}})
+		}
+	}
 	names(out)
 	return out, nil
 }
+
+var inTemplate = regexp.MustCompile(`\{([^{}/]+)\}`)
 
 // names sets the names in the input. Parameters with the same name in two places get theirs in the
 // name; so does one that has the name of the body.
@@ -182,7 +193,7 @@ func (d *Document) Plan(key string) (*Plan, error) {
 	}
 	raw := object(item[strings.ToLower(o.Method)])
 	p := &Plan{Operation: o, d: d, responses: object(raw["responses"])}
-	if p.params, err = d.parameters(item, raw); err != nil {
+	if p.params, err = d.parameters(o.Path, item, raw); err != nil {
 		return nil, fault.Invalidf("Couldn't read %s: %s.", key, err)
 	}
 	if p.body, err = d.readBody(raw); err != nil {

@@ -108,6 +108,9 @@ func (d *Document) ServerURL(s Server, values map[string]string) (string, error)
 		if !given {
 			value = v.Default
 		}
+		if value == "" && !v.hasDefault {
+			return "", fault.Invalidf("The server variable %s needs a value.", v.Name)
+		}
 		if len(v.Enum) > 0 && !slices.Contains(v.Enum, value) {
 			return "", fault.Invalidf("The server variable %s must be one of: %s.", v.Name, strings.Join(v.Enum, ", "))
 		}
@@ -175,7 +178,7 @@ func (p *Plan) Build(input json.RawMessage, o BuildOptions) (*Request, error) {
 		return nil, fault.Invalidf("The parameters must be an object.")
 	}
 	r := &Request{Method: p.Method, Header: http.Header{}}
-	path, query := p.Path, []string{}
+	path, query := p.Path, make([]byte, 0, 64+len(input))
 	var cookies []string
 	for _, x := range p.params {
 		v, given := in[x.arg]
@@ -198,12 +201,16 @@ func (p *Plan) Build(input json.RawMessage, o BuildOptions) (*Request, error) {
 				return nil, err
 			}
 		case "query":
+			if s, ok := scalar(v); ok && x.style != "deepObject" { // what form returns, without making texts
+				query = appendEscaped(append(appendEscaped(append(query, '&'), x.name, x.reserved), '='), s, x.reserved)
+				continue
+			}
 			s, err := form(x.style, x.name, v, x.explode, func(s string) string { return escape(s, x.reserved) })
 			if err != nil {
 				return nil, wrong(x.arg, "can't be written: %s", err)
 			}
 			if s != "" {
-				query = append(query, s)
+				query = append(append(query, '&'), s...)
 			}
 		case "header":
 			s := simple(v, x.explode, func(s string) string { return s })
@@ -234,19 +241,20 @@ func (p *Plan) Build(input json.RawMessage, o BuildOptions) (*Request, error) {
 }
 
 // address joins the parts. Parsing it must give back the same host and path, or a part has changed its meaning.
-func address(server, path string, query []string) (string, error) {
+// query has only escaped texts, each behind an &.
+func address(server, path string, query []byte) (string, error) {
 	base, err := url.Parse(server)
 	if err != nil || base.Host == "" {
 		return "", fault.Invalidf("The server address isn't valid.")
 	}
 	out := strings.TrimSuffix(server, "/") + literal(path)
-	if len(query) > 0 {
-		out += "?" + strings.Join(query, "&")
-	}
 	u, err := url.Parse(out)
 	if err != nil || u.Host != base.Host || u.Scheme != base.Scheme || u.User != nil || u.Fragment != "" ||
 		strings.Count(u.EscapedPath(), "/") != strings.Count(strings.TrimSuffix(base.EscapedPath(), "/")+path, "/") || hasDotSegment(u.EscapedPath()) {
 		return "", fault.Invalidf("The parameters don't fit into the address of the operation.")
+	}
+	if len(query) > 0 {
+		out += "?" + string(query[1:])
 	}
 	return out, nil
 }

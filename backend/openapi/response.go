@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -12,8 +13,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/htmlindex"
+
 	"helix/backend/jcs"
 	"helix/backend/safehttp"
+	"helix/backend/schema"
 )
 
 // Limits of a response.
@@ -50,29 +54,30 @@ func (p *Plan) Read(ctx context.Context, input json.RawMessage, r *safehttp.Resp
 			out.Headers[strings.ToLower(k)] = clip(v, 2000)
 		}
 	}
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	body := decoded(r.Body, params["charset"])
 	var value any
 	parsed := false
-	if isJSON(kind) && len(r.Body) > 0 {
+	if isJSON(kind) && len(body) > 0 {
 		var err error
-		if value, err = jcs.Decode(r.Body, 512, 0); err == nil {
+		if value, err = jcs.Decode(body, 512, 0); err == nil {
 			parsed = true
 		} else {
 			out.Warnings = append(out.Warnings, "The response says that it is JSON, but it isn't: "+err.Error()+".")
 		}
 	}
-	textual := utf8.Valid(r.Body) && !strings.Contains(string(r.Body[:min(len(r.Body), 512)]), "\x00")
+	textual := utf8.Valid(body) && !strings.Contains(string(body[:min(len(body), 512)]), "\x00")
 	switch {
-	case len(r.Body) == 0:
+	case len(body) == 0:
 	case len(r.Body) > MaxReturned || !parsed && !textual:
 		out.File, out.Truncated = r.Body, true
 		if textual {
-			out.Body = strings.ToValidUTF8(string(r.Body[:min(len(r.Body), headBytes)]), "")
+			out.Body = strings.ToValidUTF8(string(body[:min(len(body), headBytes)]), "")
 		}
 	case parsed:
 		out.Body = value
 	default:
-		out.Body = string(r.Body)
+		out.Body = string(body)
 	}
 	if parsed && out.OK {
 		out.Warnings = append(out.Warnings, p.drift(ctx, r.Status, kind, value)...)
@@ -83,18 +88,24 @@ func (p *Plan) Read(ctx context.Context, input json.RawMessage, r *safehttp.Resp
 	return out
 }
 
+// decoded returns a text in UTF-8 and without a byte order mark. One in an unknown encoding stays as it is.
+func decoded(body []byte, charset string) []byte {
+	if charset != "" && !strings.EqualFold(charset, "utf-8") {
+		if e, err := htmlindex.Get(charset); err == nil {
+			if text, err := e.NewDecoder().Bytes(body); err == nil {
+				return text
+			}
+		}
+	}
+	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+}
+
 // drift returns how a response differs from its schema.
 func (p *Plan) drift(ctx context.Context, status int, kind string, value any) []string {
-	s := p.responseSchema(status, kind)
-	if s == nil {
+	check := p.responseCheck(status, kind)
+	if check == nil {
 		return nil
 	}
-	b := p.d.bundle(true)
-	root, ok := b.convert(s).(map[string]any)
-	if !ok {
-		return nil
-	}
-	check, _ := compile(b.document(root))
 	raw, err := jcs.Marshal(value)
 	if err != nil {
 		return nil
@@ -110,8 +121,26 @@ func (p *Plan) drift(ctx context.Context, status int, kind string, value any) []
 	return []string{"schema_drift: the response doesn't match the API description at " + strconv.Quote(clip(list[0].Path, 200)) + ": " + list[0].Message + "."}
 }
 
-// responseSchema returns the schema of the response with a status, or nil.
-func (p *Plan) responseSchema(status int, kind string) any {
+// responseCheck returns the compiled schema of the response with a status, or nil.
+func (p *Plan) responseCheck(status int, kind string) *schema.Schema {
+	key, s := p.responseSchema(status, kind)
+	if c, ok := p.drifts.Load(key); ok {
+		return c.(*schema.Schema)
+	}
+	if s == nil {
+		return nil
+	}
+	var check *schema.Schema
+	b := p.d.bundle(true)
+	if root, ok := b.convert(s).(map[string]any); ok {
+		check, _ = compile(b.document(root))
+	}
+	p.drifts.Store(key, check)
+	return check
+}
+
+// responseSchema returns the schema of the response with a status and where it is among the responses, or nil.
+func (p *Plan) responseSchema(status int, kind string) (key string, schema any) {
 	code := strconv.Itoa(status)
 	for _, k := range []string{code, code[:1] + "XX", code[:1] + "xx", "default"} {
 		m, err := p.d.follow(p.responses[k])
@@ -121,12 +150,12 @@ func (p *Plan) responseSchema(status int, kind string) any {
 		content := object(m["content"])
 		for _, t := range slices.Sorted(maps.Keys(content)) {
 			if base, _, _ := mime.ParseMediaType(t); base == kind || base == "*/*" {
-				return object(content[t])["schema"]
+				return k + " " + t, object(content[t])["schema"]
 			}
 		}
-		return nil
+		return "", nil
 	}
-	return nil
+	return "", nil
 }
 
 // cursors are members of responses that name the next page, and tokens the parameters that take them.

@@ -43,7 +43,10 @@ var (
 )
 
 // convert returns the schema v as JSON Schema.
-func (b *bundler) convert(v any) any {
+func (b *bundler) convert(v any) any { return b.part(v, nil) }
+
+// part is convert of a schema that may be part of an allOf. Properties in hidden belong to the other side.
+func (b *bundler) part(v any, hidden []string) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		if t, ok := v.(bool); ok {
@@ -56,9 +59,13 @@ func (b *bundler) convert(v any) any {
 		if !b.d.legacy && len(m) > 1 { // 3.1: what stands beside it counts too
 			rest := maps.Clone(m)
 			delete(rest, "$ref")
-			return map[string]any{"allOf": []any{out, b.convert(rest)}}
+			return map[string]any{"allOf": []any{out, b.part(rest, hidden)}}
 		}
 		return out
+	}
+	if m["allOf"] != nil {
+		left := maxHidden
+		hidden = append(slices.Clip(hidden), b.hidden(m, 0, &left)...)
 	}
 	out := map[string]any{}
 	for _, k := range copied {
@@ -75,7 +82,11 @@ func (b *bundler) convert(v any) any {
 		if list, ok := m[k].([]any); ok && len(list) > 0 && (!b.d.legacy || !slices.Contains(modern, k)) {
 			all := make([]any, len(list))
 			for i, x := range list {
-				all[i] = b.convert(x)
+				if k == "allOf" {
+					all[i] = b.part(x, hidden)
+				} else {
+					all[i] = b.convert(x)
+				}
 			}
 			out[k] = all
 		}
@@ -90,6 +101,9 @@ func (b *bundler) convert(v any) any {
 		}
 	}
 	b.oneSided(m, out)
+	if list, ok := out["required"].([]any); ok && len(hidden) > 0 {
+		out["required"] = slices.DeleteFunc(slices.Clone(list), func(x any) bool { return slices.Contains(hidden, text(x)) })
+	}
 	if b.d.legacy {
 		fromLegacy(m, out)
 	}
@@ -97,20 +111,50 @@ func (b *bundler) convert(v any) any {
 	return out
 }
 
-// oneSided removes properties that belong to the other side: a request must not set what is
-// readOnly, and a response does not have what is writeOnly.
-func (b *bundler) oneSided(in, out map[string]any) {
+// Bounds of the search for properties of the other side in the parts of an allOf.
+const (
+	maxHidden      = 1000 // schemas
+	maxHiddenDepth = 8
+)
+
+// hidden returns the properties of an object and of its allOf that belong to the other side.
+func (b *bundler) hidden(m map[string]any, depth int, left *int) (out []string) {
+	if *left--; *left < 0 || depth > maxHiddenDepth {
+		return nil
+	}
+	for name, x := range object(m["properties"]) {
+		if b.isOneSided(object(x)) {
+			out = append(out, name)
+		}
+	}
+	list, _ := m["allOf"].([]any)
+	for _, x := range list {
+		if to, err := b.d.follow(x); err == nil {
+			out = append(out, b.hidden(to, depth+1, left)...)
+		}
+	}
+	return out
+}
+
+// isOneSided reports whether a property belongs to the other side.
+func (b *bundler) isOneSided(m map[string]any) bool {
 	word := "readOnly"
 	if b.response {
 		word = "writeOnly"
 	}
+	if truth(m[word]) {
+		return true
+	}
+	to, err := b.d.follow(m)
+	return err == nil && truth(to[word])
+}
+
+// oneSided removes properties that belong to the other side: a request must not set what is
+// readOnly, and a response does not have what is writeOnly.
+func (b *bundler) oneSided(in, out map[string]any) {
 	props := object(out["properties"])
 	for name, x := range object(in["properties"]) {
-		m := object(x)
-		if to, err := b.d.follow(m); err == nil && !truth(m[word]) {
-			m = to
-		}
-		if !truth(m[word]) {
+		if !b.isOneSided(object(x)) {
 			continue
 		}
 		props[name] = false
@@ -166,6 +210,7 @@ func tidy(m map[string]any) {
 		delete(m, "type")
 	}
 	if list, ok := m["required"].([]any); ok && len(texts(list)) == len(list) {
+		list = slices.Clone(list) // the description has it too
 		slices.SortFunc(list, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 		m["required"] = slices.Compact(list)
 	} else {

@@ -58,29 +58,29 @@ const hexDigits = "0123456789ABCDEF"
 // escape percent-encodes everything but the unreserved characters of RFC 3986. With reserved, the
 // reserved characters also stay, except those that would begin another parameter or a fragment.
 func escape(s string, reserved bool) string {
-	plain := func(c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~' ||
-			reserved && strings.IndexByte(":/?@!$'()*,;=", c) >= 0
-	}
-	i := 0
-	for i < len(s) && plain(s[i]) {
-		i++
-	}
-	if i == len(s) { // most values
-		return s
-	}
-	var b strings.Builder
-	b.Grow(len(s) + 16)
-	b.WriteString(s[:i])
-	for ; i < len(s); i++ {
-		c := s[i]
-		if plain(c) {
-			b.WriteByte(c)
-			continue
+	for i := range len(s) {
+		if !isPlain(s[i], reserved) {
+			return string(appendEscaped(make([]byte, 0, len(s)+16), s, reserved))
 		}
-		b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
 	}
-	return b.String()
+	return s // most values
+}
+
+// appendEscaped is escape that appends to dst.
+func appendEscaped(dst []byte, s string, reserved bool) []byte {
+	for i := range len(s) {
+		if c := s[i]; isPlain(c, reserved) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return dst
+}
+
+func isPlain(c byte, reserved bool) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~' ||
+		reserved && strings.IndexByte(":/?@!$'()*,;=", c) >= 0
 }
 
 // joined writes parts with their names as name+mid+value, or without names if mid is "".

@@ -91,7 +91,7 @@ func (s *swagger) operation(item, op map[string]any) map[string]any {
 		produces = s.in["produces"]
 	}
 	var params []any
-	form, required, file := map[string]any{}, []any{}, false
+	form, encoding, required, file := map[string]any{}, map[string]any{}, []any{}, false
 	own, _ := op["parameters"].([]any)
 	shared, _ := item["parameters"].([]any)
 	taken := map[string]bool{}
@@ -109,6 +109,9 @@ func (s *swagger) operation(item, op map[string]any) map[string]any {
 			schema := inlineSchema(p)
 			file = file || schema["format"] == "binary"
 			form[text(p["name"])] = schema
+			how := map[string]any{}
+			collection(p, how)
+			encoding[text(p["name"])] = how
 			if truth(p["required"]) {
 				required = append(required, text(p["name"]))
 			}
@@ -125,7 +128,7 @@ func (s *swagger) operation(item, op map[string]any) map[string]any {
 			kind = "multipart/form-data"
 		}
 		schema := map[string]any{"type": "object", "properties": form, "required": required}
-		out["requestBody"] = map[string]any{"required": len(required) > 0, "content": map[string]any{kind: map[string]any{"schema": schema}}}
+		out["requestBody"] = map[string]any{"required": len(required) > 0, "content": map[string]any{kind: map[string]any{"schema": schema, "encoding": encoding}}}
 	}
 	responses := map[string]any{}
 	for code, r := range object(op["responses"]) {
@@ -140,6 +143,12 @@ func (s *swagger) parameter(p map[string]any) map[string]any {
 		return p
 	}
 	out := map[string]any{"name": p["name"], "in": p["in"], "required": p["required"], "description": p["description"], "schema": inlineSchema(p)}
+	collection(p, out)
+	return out
+}
+
+// collection sets the style of a parameter that is a list.
+func collection(p, out map[string]any) {
 	switch text(p["collectionFormat"]) {
 	case "multi":
 		out["style"], out["explode"] = "form", true
@@ -150,7 +159,6 @@ func (s *swagger) parameter(p map[string]any) map[string]any {
 	default:
 		out["explode"] = false
 	}
-	return out
 }
 
 func (s *swagger) response(r map[string]any, produces any) map[string]any {

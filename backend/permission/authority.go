@@ -19,6 +19,7 @@ type Authority struct {
 	sub    Subject
 	run    uuid.UUID
 	user   uuid.UUID
+	binds  bool // Begin bound run grants to the run
 
 	mu      sync.Mutex
 	held    []holding

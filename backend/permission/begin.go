@@ -48,7 +48,10 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 	if info.State != Active {
 		return nil, fault.Deniedf("%s isn't active, so it can't run.", subjectWords(sub.Kind, info.Name)).WithDetails(Refusal{Reason: ReasonInactive})
 	}
-	sh, _, err := s.grantsOf(ctx, id.User, sub, true)
+	sh, _, err := s.grantsOf(ctx, id.User, sub, false)
+	if err == nil && (sh.unbound || !sh.approves(sub.DefinitionHash, &info)) {
+		sh, _, err = s.grantsOf(ctx, id.User, sub, true)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +68,8 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 			return nil, err
 		}
 	}
-	if sh.unbound && run != uuid.Nil {
+	binds := sh.unbound && run != uuid.Nil
+	if binds {
 		if err := s.bindRun(ctx, id.User, sub, run); err != nil {
 			return nil, err
 		}
@@ -73,7 +77,7 @@ func (s *Service) Begin(ctx context.Context, caller *Authority, sub Subject, run
 			return nil, err
 		}
 	}
-	a := &Authority{svc: s, no: s.nextNo.Add(1), parent: caller, sub: sub, run: run, user: id.User, done: make(chan struct{})}
+	a := &Authority{svc: s, no: s.nextNo.Add(1), parent: caller, sub: sub, run: run, user: id.User, binds: binds, done: make(chan struct{})}
 	a.held = s.hold(sh, &info, sub, caller, run, id.Session)
 	s.mu.Lock()
 	s.runs[run] = append(s.runs[run], a)
@@ -203,6 +207,11 @@ func (s *Service) bindRun(ctx context.Context, user uuid.UUID, sub Subject, run 
 // EndRun ends the authority and the run grants of a run. It may be called more than once, and even
 // if ctx has ended.
 func (s *Service) EndRun(ctx context.Context, run uuid.UUID) error {
+	s.endAuthorities(run)
+	return s.endGrants(context.WithoutCancel(ctx), "run_id", run)
+}
+
+func (s *Service) endAuthorities(run uuid.UUID) {
 	s.mu.Lock()
 	as := s.runs[run]
 	delete(s.runs, run)
@@ -210,7 +219,16 @@ func (s *Service) EndRun(ctx context.Context, run uuid.UUID) error {
 	for _, a := range as {
 		a.end(nil)
 	}
-	return s.endGrants(context.WithoutCancel(ctx), "run_id", run)
+}
+
+// EndCall is EndRun for the run of one call, whose id is new and which has no other subject. The
+// only grants of such a run are those that Begin bound to it.
+func (a *Authority) EndCall(ctx context.Context) error {
+	if a.binds {
+		return a.svc.EndRun(ctx, a.run)
+	}
+	a.svc.endAuthorities(a.run)
+	return nil
 }
 
 // EndSession ends the grants of a session. Call it when a session closes.

@@ -42,17 +42,35 @@ func (s *Service) DefinitionChanged(tx *storage.Tx, sub Subject, oldHash, newHas
 	if err := saveDefinition(tx, user, sub, doc, ""); err != nil {
 		return nil, err
 	}
-	suspended, err = idsOf(tx, `UPDATE capability_grants SET suspended_at = ? WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash <> ?
-		AND revoked_at IS NULL AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > ?) RETURNING id`, tx.Now, user, sub.Kind, sub.ID, newHash, tx.Now)
-	if err != nil {
+	var revived []uuid.UUID
+	suspended = []uuid.UUID{}
+	// A server may list a thousand changed tools, of which few have grants, and a query costs less than an update.
+	if err := tx.Select(`SELECT id, definition_hash <> ?1 FROM capability_grants WHERE user_id = ?2 AND subject_kind = ?3 AND subject_id = ?4 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?5)
+		AND (definition_hash <> ?1 AND suspended_at IS NULL OR definition_hash = ?1 AND suspended_at IS NOT NULL
+			AND EXISTS (SELECT 1 FROM definitions d WHERE d.user_id = ?2 AND d.subject_kind = ?3 AND d.subject_id = ?4 AND d.hash = ?1 AND d.approved_at IS NOT NULL))`, newHash, user, sub.Kind, sub.ID, tx.Now).Each(func(row storage.Row) error {
+		var id uuid.UUID
+		var other bool
+		if err := row.Scan(&id, &other); err != nil {
+			return err
+		}
+		if other {
+			suspended = append(suspended, id)
+		} else {
+			revived = append(revived, id)
+		}
+		return nil
+	}); err != nil {
 		return nil, err
 	}
-	revived, err := idsOf(tx, `UPDATE capability_grants SET suspended_at = NULL, revoke_reason = NULL WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND definition_hash = ?
-		AND revoked_at IS NULL AND suspended_at IS NOT NULL AND (expires_at IS NULL OR expires_at > ?)
-		AND EXISTS (SELECT 1 FROM definitions d WHERE d.user_id = capability_grants.user_id AND d.subject_kind = capability_grants.subject_kind AND d.subject_id = capability_grants.subject_id
-			AND d.hash = capability_grants.definition_hash AND d.approved_at IS NOT NULL) RETURNING id`, user, sub.Kind, sub.ID, newHash, tx.Now)
-	if err != nil {
-		return nil, err
+	for _, id := range suspended {
+		if _, err := tx.Exec(`UPDATE capability_grants SET suspended_at = ? WHERE id = ?`, tx.Now, id); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range revived {
+		if _, err := tx.Exec(`UPDATE capability_grants SET suspended_at = NULL, revoke_reason = NULL WHERE id = ?`, id); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.closeOthers(tx, user, sub); err != nil {
 		return nil, err

@@ -107,11 +107,13 @@ async function volumes({ page, prepared, rpc, looks }) {
   const orphan = "helix-tool-00000000-0000-7000-8000-000000000001";
   prepared.volumes = [
     { Name: `helix-tool-${tool.toolId}`, CreatedAt: "2026-01-01T00:00:00Z", UsageData: { Size: 21_000_000 } },
+    { Name: `helix-back-${tool.toolId}`, CreatedAt: "2026-01-01T00:00:00Z", UsageData: { Size: 20_000_000 } },
     { Name: orphan, CreatedAt: "2026-01-01T00:00:00Z", UsageData: { Size: 5_000_000 } },
   ];
   await region(page).getByRole("button", { name: "Check again" }).click();
   await list(page, "Stored data").getByText("20 MiB of 100 MiB").waitFor();
-  await list(page, "Stored data").getByText(/Removed automatically after/).waitFor();
+  await list(page, "Stored data").getByText(/Removed automatically after/).first().waitFor();
+  await list(page, "Stored data").getByText("Copy from before the last change of the tool").waitFor();
   await list(page, "Images").getByText("Used by sorter").waitFor();
   await list(page, "Stored data").scrollIntoViewIfNeeded();
   await away(page);
@@ -119,7 +121,11 @@ async function volumes({ page, prepared, rpc, looks }) {
   await list(page, "Stored data").getByRole("button", { name: `Remove ${orphan}` }).click();
   await toast(page, "Removed stored data").waitFor();
   await page.getByRole("region", { name: "Messages" }).getByRole("button", { name: "Dismiss" }).last().click();
-  await until(async () => prepared.volumes.length === 1, "the stored data is removed");
+  await until(async () => prepared.volumes.length === 2, "the stored data is removed");
+  await list(page, "Stored data").getByRole("button", { name: "Restore data of sorter" }).click();
+  await toast(page, "Restored data of sorter").waitFor();
+  await page.keyboard.press("Control+z");
+  prepared.volumes = prepared.volumes.slice(0, 1);
 }
 
 async function german({ page, go, looks }) {

@@ -2371,6 +2371,8 @@ export interface ContainertoolsVolume {
   createdAt?: string;
   /** when a volume without a tool is removed */
   removeAt?: string;
+  /** CopyOf is the tool whose stored data this is a copy of, which container.restore_state brings back. */
+  copyOf?: string;
 }
 
 /** VolumeParams name a volume. */

@@ -74,6 +74,7 @@ export class ContainersState {
   readonly volumes = new Load<readonly Volume[]>();
   readonly pulls = new Load<readonly Pull[]>();
   readonly removing = new Deferred();
+  readonly restoring = new Deferred();
   checking = $state(false);
   starting = $state(false);
   readonly #rpc: Rpc;
@@ -166,6 +167,14 @@ export class ContainersState {
   removeVolume(v: Volume): void {
     this.removing.add(v.name, t.containers.volumeRemoved, v.name, () =>
       this.#rpc.call("container.volume_remove", { name: v.name }).then(() => this.readVolumes(), (e) => this.#notify.error(e, t.containers.removeFailed(v.name))),
+    );
+  }
+  /** Brings back the copy of a tool's data after the time for Undo. */
+  restore(v: Volume): void {
+    const toolId = v.copyOf;
+    if (!toolId) return;
+    this.restoring.add(v.name, t.containers.restored(v.tool ?? ""), t.containers.restoredText, () =>
+      this.#rpc.call("container.restore_state", { toolId }).then(() => this.readVolumes(), (e) => this.#notify.error(e, t.containers.restoreFailed(v.tool ?? ""))),
     );
   }
 

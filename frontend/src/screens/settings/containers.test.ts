@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { fakeRpc } from "../../lib/rpc/fake";
 import type { Notify } from "../../lib/ui/state";
 import { ContainerJobs, ContainersState, type Pull } from "./containers.svelte";
@@ -37,6 +37,20 @@ describe("containers", () => {
     rpc.emit("container.pull", pull({ jobId: "j2", startedAt: "2026-01-01T00:01:00Z", status: "done" }));
     expect(shown()).toEqual([]);
     s.stop();
+  });
+
+  it("restores the copy of a tool's data, which replaces what it stored since, after the time for Undo", async () => {
+    vi.useFakeTimers();
+    const copy = { name: "helix-back-t1", tool: "sorter", copyOf: "t1", usedBytes: 1 };
+    const rpc = fakeRpc({ "container.volumes": () => ({ volumes: [copy, { name: "helix-tool-t1", toolId: "t1", tool: "sorter", usedBytes: 2 }] }), "container.restore_state": () => ({}) } as never);
+    const s = new ContainersState(rpc, notify);
+    await s.readVolumes();
+    for (const v of s.volumes.data ?? []) s.restore(v);
+    expect([s.restoring.has("helix-back-t1"), rpc.sent("container.restore_state")]).toEqual([true, []]);
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect([s.restoring.has("helix-back-t1"), rpc.sent("container.restore_state")]).toEqual([false, [{ toolId: "t1" }]]);
+    s.stop();
+    vi.useRealTimers();
   });
 
   it("reads neither images nor volumes without an engine", async () => {

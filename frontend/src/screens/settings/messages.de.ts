@@ -112,6 +112,12 @@ export default {
     ofQuota: (used, quota) => `${used} von ${quota}`,
     removedAt: (when) => `Wird nach ${when} automatisch entfernt`,
     volumeRemoved: "Gespeicherte Daten wurden entfernt",
+    copyOf: "Kopie aus der Zeit vor der letzten Änderung des Tools",
+    restore: "Wiederherstellen",
+    restoreOf: (name) => `Daten von ${name} wiederherstellen`,
+    restored: (name) => `Daten von ${name} wurden wiederhergestellt`,
+    restoredText: "Was es seit der Änderung gespeichert hat, geht verloren.",
+    restoreFailed: (name) => `Die Daten von ${name} konnten nicht wiederhergestellt werden`,
   },
   models: {
     services: "Modelldienste",

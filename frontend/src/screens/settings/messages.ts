@@ -103,6 +103,12 @@ export const en = {
     ofQuota: (used: string, quota: string) => `${used} of ${quota}`,
     removedAt: (when: string) => `Removed automatically after ${when}`,
     volumeRemoved: "Removed stored data",
+    copyOf: "Copy from before the last change of the tool",
+    restore: "Restore",
+    restoreOf: (name: string) => `Restore data of ${name}`,
+    restored: (name: string) => `Restored data of ${name}`,
+    restoredText: "What it stored since the change is lost.",
+    restoreFailed: (name: string) => `Couldn't restore data of ${name}`,
   },
   models: {
     services: "Model services",
