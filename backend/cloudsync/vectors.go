@@ -22,8 +22,8 @@ type Embeddings string
 
 // States of sending.
 const (
-	EmbeddingsOff         Embeddings = "off"         // sync.vectors is off
-	EmbeddingsSent        Embeddings = "sent"        //
+	EmbeddingsOff         Embeddings = "off" // sync.vectors is off
+	EmbeddingsSent        Embeddings = "sent"
 	EmbeddingsEncrypted   Embeddings = "encrypted"   // not sent, because they would reveal what encrypted texts are about
 	EmbeddingsUnsupported Embeddings = "unsupported" // not sent, because the hub's database lacks the extension vector
 )

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -42,7 +43,7 @@ func startPGlite(t *testing.T) *pglite {
 	script := must[string](t)(filepath.Abs("../../build/pglite/server.mjs"))
 	port := testkit.FreePort(t)
 	cmd := exec.Command("node", script, fmt.Sprint(port)) //nolint:gosec // a file of this repository
-	out := must[interface{ Read([]byte) (int, error) }](t)(cmd.StdoutPipe())
+	out := must[io.ReadCloser](t)(cmd.StdoutPipe())
 	if err := cmd.Start(); err != nil {
 		missing("PGlite needs node: %v", err)
 	}
@@ -286,7 +287,7 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 	})
 
 	t.Run("AreReadByTheirOwnerOnly", func(t *testing.T) {
-		p.matrix(t, user, role)
+		p.matrix(t)
 	})
 
 	t.Run("AreSentInPages", func(t *testing.T) {
@@ -322,7 +323,7 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 			_, err := tx.Exec(t.Context(), `select app.remove_user($1)`, user)
 			return err
 		}))
-		if n := p.number(`select count(*) from public.memory_vectors`); n != 0 {
+		if n := stored(); n != 0 {
 			t.Errorf("%d left", n)
 		}
 	})
@@ -330,9 +331,12 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 
 // matrix tests the rights to the tables of the vector set like Selftest, which needs one connection for
 // each role.
-func (p *pglite) matrix(t *testing.T, user uuid.UUID, role string) {
+func (p *pglite) matrix(t *testing.T) {
 	st := &securityTest{admin: p.c}
-	owner := &intruder{name: "owner", registration: registration{UserID: user, Role: role}}
+	owner := &intruder{name: "owner", registration: p.device(uuid.New(), uuid.New()), c: p.c}
+	user := owner.UserID
+	p.as(owner.Role)
+	must[struct{}](t)(struct{}{}, st.prepare(t.Context(), owner))
 	actors := []*intruder{owner,
 		{name: "another device of the owner", registration: p.device(user, uuid.New())},
 		{name: "another user", registration: p.device(uuid.New(), uuid.New())},
