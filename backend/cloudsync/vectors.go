@@ -107,7 +107,11 @@ func (s *Service) sendVectors(ctx context.Context, c *pgx.Conn, l local, changed
 	if err := s.noteVectors(ctx, l, true, true); err != nil { // before, so that they are removed even if this is interrupted
 		return false, err
 	}
-	return s.sendVectorPage(ctx, c)
+	if more, err = s.sendVectorPage(ctx, c); err != nil && !retryable(err) { // it must not hold up the rest
+		s.o.Logger.Warn("the hub refused embeddings", "err", err)
+		s.vectors.complete, more, err = true, false, nil
+	}
+	return more, err
 }
 
 // noteVectors stores whether the hub has vectors, and whether this device has sent any.

@@ -261,6 +261,11 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 		if n := one[int](a, `SELECT count(*) FROM item_vectors WHERE model_id = 'other@1'`); n != 0 {
 			t.Errorf("%d received", n)
 		}
+		b.embed("other@1", b.remember("quince"), []float32{float32(math.NaN())}) // refused, which stops nothing else
+		p.now(b)
+		if n := stored(); n != 6 {
+			t.Errorf("%d vectors after a wrong one", n)
+		}
 	})
 
 	t.Run("AreNeverOfEncryptedTexts", func(t *testing.T) {
@@ -276,7 +281,7 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 		p.as(role)
 		wanted := p.number(`select count(*) from sync.wanted_vectors('another', $1, 100)`, uuid.Nil)
 		p.as("")
-		if n := put(); n != 0 || wanted != 2 {
+		if n := put(); n != 0 || wanted != 3 {
 			t.Errorf("%d accepted, %d wanted", n, wanted)
 		}
 		change("apple")
