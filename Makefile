@@ -41,7 +41,7 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 	@touch $@
 
 # Servers that tests connect to.
-TEST_SERVERS := build/mcp/node_modules/.package-lock.json build/telegram/node_modules/.package-lock.json
+TEST_SERVERS := $(patsubst %,build/%/node_modules/.package-lock.json,mcp telegram pglite)
 # Peers that only targets of their own need.
 CONFORMANCE := build/mcp-conformance/node_modules/.package-lock.json
 PRISM       := build/prism/node_modules/.package-lock.json

@@ -279,11 +279,18 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.Sync = cloudsync.New(b.DB, b.Secrets, cloudsync.Options{
 		Logger: b.log, Version: Version, Private: conf.StoragePrivate, Exports: filepath.Join(paths.Data, "exports"),
 		Partial: filepath.Join(paths.Cache, "sync"), KeepBlobs: func() bool { return b.Config.Current().SyncKeepFiles },
+		Vectors: func() bool { return b.Config.Current().SyncVectors },
 		ChangedUser: func(from, to uuid.UUID) {
 			b.Gateway.ChangeUser(from, gateway.User{ID: to, DisplayName: b.DB.LocalUser().DisplayName})
 		},
 	})
 	b.closing("sync", b.Sync.Close)
+	b.Config.SetAllow(func(ctx context.Context, values map[string]any) error {
+		if values["sync.vectors"] == true {
+			return b.Sync.AllowVectors(ctx)
+		}
+		return nil
+	})
 	b.WasmTools = wasmtools.New(b.DB, b.Permission, b.Sandbox, conf.SandboxMinIsolation)
 	b.Tools = tools.New(b.DB, b.Permission, b.Audit, b.Sandbox, b.WasmTools, tools.Options{
 		Logger: b.log, StateDir: toolFiles, Home: home, Own: own, OwnPort: b.ownPort, Hub: b.Sync.ToolShares(),

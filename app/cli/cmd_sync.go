@@ -50,7 +50,7 @@ func (s *syncStatusCmd) Run(c *command) error {
 		rows := [][]string{{"state", string(r.State)}}
 		if r.Hub != nil {
 			rows = append(rows, []string{"hub", r.Hub.Host}, []string{"encrypted", yesNo(r.Hub.Encrypted)},
-				[]string{"waiting", fmt.Sprint(r.QueueLength)}, []string{"conflicts", fmt.Sprint(r.Conflicts)}, []string{"not synced", fmt.Sprint(r.FailedCount)})
+				[]string{"embeddings", embeddingsText(r.Hub)}, []string{"waiting", fmt.Sprint(r.QueueLength)}, []string{"conflicts", fmt.Sprint(r.Conflicts)}, []string{"not synced", fmt.Sprint(r.FailedCount)})
 			if p := r.Initial; p != nil {
 				rows = append(rows, []string{"first copy", fmt.Sprintf("%d of %d rows, %s/s, %s left (%s)", p.Rows, p.Of, size(p.BytesPerSecond), duration.Of(p.ETAMS, time.Millisecond).Round(time.Second), p.Table)})
 			}
@@ -86,6 +86,19 @@ func (s *syncStatusCmd) Run(c *command) error {
 		return fault.Unavailablef("%s", st.Error)
 	}
 	return nil
+}
+
+// embeddingsText says whether this device sends embeddings and whether the hub could store them.
+func embeddingsText(h *cloudsync.HubInfo) string {
+	switch {
+	case h.Embeddings == cloudsync.EmbeddingsOff && h.Vectors && !h.Encrypted:
+		return "off (the hub can store them: see sync.vectors)"
+	case h.Embeddings == cloudsync.EmbeddingsEncrypted:
+		return "not sent, because the texts are encrypted"
+	case h.Embeddings == cloudsync.EmbeddingsUnsupported:
+		return "not sent, because the hub lacks the extension vector"
+	}
+	return string(h.Embeddings)
 }
 
 func yesNo(b bool) string {
@@ -153,6 +166,7 @@ func (s *syncSetupCmd) Run(c *command) error {
 	}
 	return show(c, "sync.setup", p, func(r cloudsync.SetupResult) {
 		c.say("Connected as device %d. Sensitive fields are encrypted: %s.", r.Site, yesNo(r.Encrypted))
+		c.say("The hub can store embeddings for search by meaning: %s.", yesNo(r.Vectors))
 		c.say("Add another device with: helix sync invite")
 		c.sayRecovery(r.RecoveryCode)
 	})

@@ -39,6 +39,9 @@ type Options struct {
 	// KeepBlobs reports whether this device downloads all blobs of synced rows, instead of each when it
 	// is first opened; nil: it does not.
 	KeepBlobs func() bool
+	// Vectors reports whether this device sends the embeddings of memories to a hub without
+	// encryption; nil: it does not.
+	Vectors func() bool
 	// ChangedUser, if not nil, is called after joining a hub has changed the id of the local user.
 	ChangedUser func(from, to uuid.UUID)
 }
@@ -62,7 +65,8 @@ type Service struct {
 	acked   time.Time // when the hub last heard from live up to where the feed is stored; guarded by turn
 	counts  counts    // guarded by turn
 	traffic traffic
-	blobs   blobState // guarded by turn
+	blobs   blobState   // guarded by turn
+	vectors vectorState // guarded by turn
 
 	receiving chan struct{} // semaphore, held while downloading a blob
 

@@ -92,7 +92,7 @@ func (s *Service) Invite(ctx context.Context, p InviteParams) (r InviteResult, e
 			return hubError(l.hub.Host, err)
 		}
 		inv.Hub = *l.hub
-		inv.Hub.Role, inv.Hub.Device, inv.Hub.Channel, inv.Hub.Name = d.Role, d.DeviceID, d.Channel, p.Name
+		inv.Hub.Role, inv.Hub.Device, inv.Hub.Channel, inv.Hub.Name, inv.Hub.Sent = d.Role, d.DeviceID, d.Channel, p.Name, false
 		inv.ID, inv.Password = d.ID, d.Password
 		r = InviteResult{Link: linkPrefix + base64.RawURLEncoding.EncodeToString([]byte(jsonText(inv))), ExpiresAt: d.ExpiresAt}
 		return s.db.Write(ctx, func(tx *storage.Tx) error {
@@ -160,7 +160,7 @@ func (s *Service) Enroll(ctx context.Context, p EnrollParams) (r SetupResult, er
 		if err := c.QueryRow(ctx, `select app.uid(), app.site(), (select hub_id from app.hub)`).Scan(&d.UserID, &d.Site, &d.HubID); err != nil {
 			return hubError(h.Host, err)
 		}
-		r = SetupResult{UserID: d.UserID, DeviceID: d.DeviceID, Site: d.Site, Encrypted: h.Private}
+		r = SetupResult{UserID: d.UserID, DeviceID: d.DeviceID, Site: d.Site, Encrypted: h.Private, Vectors: h.Vectors}
 		return s.adopt(ctx, h, d, password, w.Keys, w.Version)
 	})
 	return r, err

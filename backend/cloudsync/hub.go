@@ -31,6 +31,8 @@ type hubConfig struct {
 	Private  bool      `json:"encrypted"`
 	Paused   bool      `json:"paused,omitempty"`
 	Project  *Project  `json:"project,omitempty"` // through which the hub can be reached over HTTPS
+	Vectors  bool      `json:"vectors,omitempty"` // the hub can store vectors
+	Sent     bool      `json:"sent,omitempty"`    // this device has sent vectors, and removes them when sync.vectors is turned off
 
 	traffic *traffic // counts bytes; may be nil
 }

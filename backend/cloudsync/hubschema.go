@@ -10,10 +10,11 @@ import (
 	"helix/backend/storage"
 )
 
-// hubFiles is the hub's schema. hub/core holds numbered, handwritten migrations. hub/tables.sql is
-// generated from storage.Synced; it only adds tables and columns, so it can be run repeatedly.
+// hubFiles is the hub's schema. hub/core holds numbered, handwritten migrations, and hub/vector those
+// for databases that have the extension vector. hub/tables.sql is generated from storage.Synced; it
+// only adds tables and columns, so it can be run repeatedly.
 //
-//go:embed hub/core/*.sql hub/tables.sql
+//go:embed hub/core/*.sql hub/vector/*.sql hub/tables.sql
 var hubFiles embed.FS
 
 // HubTables generates hub/tables.sql from storage.Synced and the schema of db: the synced tables,

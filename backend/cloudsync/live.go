@@ -26,7 +26,12 @@ func (s *Service) live(ctx context.Context) (done bool) {
 			return nil
 		}
 		var r Round
-		defer func() { s.counts.add(r) }()
+		defer func() {
+			s.counts.add(r)
+			if r != (Round{}) {
+				s.vectors.moved()
+			}
+		}()
 		if done, err = s.liveOn(ctx, c, &r); err != nil || ctx.Err() != nil {
 			done = false
 		}

@@ -44,7 +44,7 @@ func prepare(t testing.TB) {
 		template.dsn = hubtest.Database(t)
 		c, err := adminConfig(template.dsn)
 		if err == nil {
-			_, err = migrateHub(t.Context(), c)
+			_, _, err = migrateHub(t.Context(), c)
 		}
 		if err == nil { // the roles of a Supabase project
 			_, err = admin(t, hubtest.Database(t)).Exec(t.Context(), `create role authenticated nologin; create role authenticator login noinherit password 'x'; grant authenticated to authenticator; grant helix_device to authenticated`)

@@ -108,6 +108,7 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 			return err
 		}
 	}
+	before := Round{}
 	for turns := 0; turns < maxTurns; {
 		n, err := s.packageChanges(ctx)
 		if err != nil {
@@ -130,6 +131,12 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 			if c != nil {
 				if done, more, err = s.sendBlobs(ctx, c, l); err != nil {
 					return err
+				}
+				if !done && !more {
+					if more, err = s.sendVectors(ctx, c, l, *r != before); err != nil {
+						return err
+					}
+					before = *r
 				}
 			}
 			if !done && !more {

@@ -174,6 +174,19 @@ func (t *securityTest) prepare(ctx context.Context, owner *intruder) error {
 			return err
 		}
 	}
+	var vectors bool
+	if err := owner.c.QueryRow(ctx, `select to_regclass('public.memory_vectors') is not null`).Scan(&vectors); err != nil {
+		return err
+	}
+	if vectors {
+		id := uuid.New()
+		if _, err := owner.c.Exec(ctx, `insert into public.memories (id, user_id, dot, hlc, hub_device_id, schema_ver, created_at, updated_at, content, content_hash) values ($1, $2, $3, 0, $4, 1, now(), now(), '', sha256(''))`, id, owner.UserID, owner.nextDot(), owner.DeviceID); err != nil {
+			return err
+		}
+		if _, err := owner.c.Exec(ctx, `select sync.put_vectors('self-test', array[$1::uuid], array[sha256('')], array['[1, 2]'])`, id); err != nil {
+			return err
+		}
+	}
 	invited := &intruder{name: "an invited device"}
 	if err := callJSON(ctx, owner.c, `select app.invite_device('self-test', 'cli', '\x00', '1 minute')`, &invited.registration); err != nil {
 		return err
@@ -221,11 +234,11 @@ func (x hubTable) rights() (map[string]string, bool) {
 		return map[string]string{ofOwner: "siu", ofSibling: "siu"}, true
 	}
 	switch x.name() {
-	case "blobs", "blob_chunks", "app.device", "sync_head", "sync_change_log", "sync_state", "sync_presence", "sync_statistics":
+	case "blobs", "blob_chunks", "memory_vectors", "app.device", "sync_head", "sync_change_log", "sync_state", "sync_presence", "sync_statistics":
 		return map[string]string{ofOwner: "s", ofSibling: "s"}, true
 	case "app.hub", "app.synced": // readable by every device
 		return map[string]string{ofOwner: "s", ofSibling: "s", ofOther: "s", ofClaim: "s"}, true
-	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "schedule_leases", "schedule_claims", "shares":
+	case "app.hub_user", "app.enrolment", "app.user_key", "app.sealed_key", "app.recovery", "app.helix_migrations", "app.helix_vector_migrations", "schedule_leases", "schedule_claims", "shares":
 		return nil, true
 	}
 	return nil, false

@@ -45,6 +45,8 @@ type SetupResult struct {
 	// Migrations is the number of migrations that were applied.
 	Migrations int  `json:"migrations"`
 	Encrypted  bool `json:"encrypted"`
+	// Vectors reports whether the hub can store the embeddings of memories.
+	Vectors bool `json:"vectors"`
 	// RecoveryCode lets a device join when no other device is left. It is shown once, and only to
 	// the first device. It is empty if a firewall blocks the database; create one later.
 	RecoveryCode string `json:"recoveryCode,omitempty"`
@@ -94,7 +96,7 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		if err != nil {
 			return err
 		}
-		if r.Migrations, err = migrateHub(ctx, c); err != nil {
+		if r.Migrations, r.Vectors, err = migrateHub(ctx, c); err != nil {
 			return hubError(c.Host, err)
 		}
 		if verify {
@@ -118,7 +120,7 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		}); err != nil {
 			return hubError(c.Host, err)
 		}
-		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel}
+		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Vectors: r.Vectors}
 		return s.adoptFirst(ctx, h, d, p, &r)
 	})
 	return r, err
@@ -242,35 +244,71 @@ end $$;
 create schema if not exists app authorization helix_owner;
 create schema if not exists sync authorization helix_owner;`
 
-// migrateHub updates the schema of a hub and returns the number of migrations that it applied.
-func migrateHub(ctx context.Context, c *pgx.ConnConfig) (int, error) {
+// vectorSQL creates the extension vector if the database has it and the administrator may.
+const vectorSQL = `
+do $$
+declare at text;
+begin
+	if not exists (select 1 from pg_available_extensions where name = 'vector') then
+		return;
+	end if;
+	if exists (select 1 from pg_namespace where nspname = 'extensions') then -- where Supabase keeps them
+		create extension if not exists vector schema extensions;
+	else
+		create extension if not exists vector schema public;
+	end if;
+	select quote_ident(n.nspname) into at from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector';
+	if not (has_schema_privilege('helix_owner', at, 'usage') and has_schema_privilege('helix_device', at, 'usage')) then
+		execute format('grant usage on schema %s to helix_owner, helix_device', at);
+	end if;
+exception when insufficient_privilege then null;
+end $$;`
+
+// migrateHub updates the schema of a hub. It returns the number of migrations that it applied, and
+// whether the hub can store vectors.
+func migrateHub(ctx context.Context, c *pgx.ConnConfig) (n int, vectors bool, err error) {
 	conn, err := dial(ctx, c)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
 	if err := checkPooler(ctx, conn); err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	return migrate(ctx, conn, c)
+}
+
+// migrate is migrateHub with a connection of the administrator.
+func migrate(ctx context.Context, conn *pgx.Conn, c *pgx.ConnConfig) (n int, vectors bool, err error) {
 	if _, err := conn.Exec(ctx, prepareSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return 0, fmt.Errorf("prepare the hub: %w", err)
+		return 0, false, fmt.Errorf("prepare the hub: %w", err)
 	}
-	n, err := migrateCore(ctx, c)
-	if err != nil {
-		return n, err
+	if _, err := conn.Exec(ctx, vectorSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return 0, false, fmt.Errorf("create the extension vector: %w", err)
+	}
+	if n, err = migrateSet(ctx, c, "hub/core", "app.helix_migrations"); err != nil {
+		return n, false, err
 	}
 	tables, err := hubFiles.ReadFile("hub/tables.sql")
 	if err != nil {
-		return n, err
+		return n, false, err
 	}
-	return n, asOwner(ctx, conn, func(tx pgx.Tx) error {
+	if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, string(tables), pgx.QueryExecModeSimpleProtocol)
 		return err
-	})
+	}); err != nil {
+		return n, false, err
+	}
+	if err := conn.QueryRow(ctx, `select exists (select 1 from pg_extension where extname = 'vector' and has_schema_privilege('helix_owner', extnamespace, 'usage') and has_schema_privilege('helix_device', extnamespace, 'usage'))`).Scan(&vectors); err != nil || !vectors {
+		return n, false, err
+	}
+	more, err := migrateSet(ctx, c, "hub/vector", "app.helix_vector_migrations")
+	return n + more, err == nil, err
 }
 
-func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
-	core, err := fs.Sub(hubFiles, "hub/core")
+// migrateSet applies the migrations of a folder, which table lists.
+func migrateSet(ctx context.Context, c *pgx.ConnConfig, folder, table string) (int, error) {
+	files, err := fs.Sub(hubFiles, folder)
 	if err != nil {
 		return 0, err
 	}
@@ -279,11 +317,11 @@ func migrateCore(ctx context.Context, c *pgx.ConnConfig) (int, error) {
 		return err
 	}))
 	defer db.Close() //nolint:errcheck // the work is already committed
-	store, err := database.NewStore(database.DialectPostgres, "app.helix_migrations")
+	store, err := database.NewStore(database.DialectPostgres, table)
 	if err != nil {
 		return 0, err
 	}
-	p, err := goose.NewProvider(goose.DialectCustom, db, core, goose.WithStore(store))
+	p, err := goose.NewProvider(goose.DialectCustom, db, files, goose.WithStore(store))
 	if err != nil {
 		return 0, err
 	}

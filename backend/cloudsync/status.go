@@ -57,6 +57,10 @@ type HubInfo struct {
 	Host          string `json:"host"`
 	SchemaVersion int    `json:"schemaVersion"`
 	Encrypted     bool   `json:"encrypted"`
+	// Vectors reports whether the hub can store the embeddings of memories, and Embeddings whether
+	// this device sends them.
+	Vectors    bool       `json:"vectors"`
+	Embeddings Embeddings `json:"embeddings"`
 }
 
 // StatusResult is the state of sync.
@@ -109,7 +113,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (StatusResult, error) 
 			r.State, r.Error, r.Problem = Off, "", ""
 			return nil
 		}
-		r.Hub = &HubInfo{Host: l.hub.Host, SchemaVersion: SchemaVersion, Encrypted: l.hub.Private}
+		r.Hub = &HubInfo{Host: l.hub.Host, SchemaVersion: SchemaVersion, Encrypted: l.hub.Private, Vectors: l.hub.Vectors, Embeddings: s.embeddings(l.hub)}
 		r.Device, r.Site = l.hub.Device.String(), l.site
 		switch {
 		case l.hub.Paused:

@@ -49,6 +49,7 @@ type Config struct {
 	ContainerHost    string `key:"container.host" default:"" check:"engine" restart:"true" help:"Socket of the container engine, such as unix:///run/podman/podman.sock. Empty: the first one found. off: no containers."`
 	ContainerShell   string `key:"container.shell_image" default:"docker.io/library/debian:stable-slim" restart:"true" help:"Image of shell sessions. It must be on this computer: containers never pull one."`
 	SyncKeepFiles    bool   `key:"sync.keep_files" default:"false" help:"Download the files of synced items to this device, instead of each when it is first opened."`
+	SyncVectors      bool   `key:"sync.vectors" default:"false" help:"Also send the embeddings of memories to the hub, so that your other programs can search it by meaning. Only if your texts are not encrypted there."`
 	SchedulerEnabled bool   `key:"scheduler.enabled" default:"true" restart:"true" help:"Start scheduled work when it is due."`
 
 	MemoryWeights string `key:"memory.weights" default:"" check:"weights" restart:"true" help:"Weights of words, meaning and context in memory search, such as 1, 0.4, 0.5. Empty uses the defaults, which measured best."`

@@ -63,6 +63,7 @@ type Service struct {
 	problems []Problem
 	entries  map[string]map[string]any // of sections whose entries have names chosen by the user
 	audit    AuditFunc
+	allow    AllowFunc
 }
 
 // environment is what variables and .env files set, by variable.

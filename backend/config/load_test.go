@@ -253,6 +253,16 @@ func TestSet(t *testing.T) {
 	if f := fault.As(err); f.Details.(map[string]any)["key"] != "history.max_rows" || f.Details.(map[string]any)["range"] == "" {
 		t.Errorf("details %v", f.Details)
 	}
+	s.SetAllow(func(_ context.Context, values map[string]any) error {
+		if v, ok := values["app.theme"]; !ok || v != "dark" {
+			t.Errorf("asked about %v", values)
+		}
+		return fault.Deniedf("not now")
+	})
+	if _, err := set(map[string]any{"app.theme": "dark"}); !fault.Is(err, fault.Denied) {
+		t.Errorf("a forbidden change: %v", err)
+	}
+	s.SetAllow(nil)
 	s.SetAudit(func(context.Context, []string) error { return errors.New("audit is full") })
 	if _, err := set(map[string]any{"app.theme": "dark"}); err == nil {
 		t.Error("a change without its audit entry")

@@ -27,6 +27,12 @@ type AuditFunc func(ctx context.Context, keys []string) error
 // serving.
 func (s *Service) SetAudit(fn AuditFunc) { s.audit = fn }
 
+// AllowFunc returns an error if the rest of the program forbids a change. A nil value is the default.
+type AllowFunc func(ctx context.Context, values map[string]any) error
+
+// SetAllow sets the function that config.set asks. Call it once, before serving.
+func (s *Service) SetAllow(fn AllowFunc) { s.allow = fn }
+
 // GetParams select settings.
 type GetParams struct {
 	// Keys to return; none means all.
@@ -111,6 +117,15 @@ func (s *Service) Set(ctx context.Context, p SetParams) (SetResult, error) {
 			}
 		}
 		edits = append(edits, e)
+	}
+	if s.allow != nil {
+		values := map[string]any{}
+		for _, e := range edits {
+			values[e.key] = e.value
+		}
+		if err := s.allow(ctx, values); err != nil {
+			return r, err
+		}
 	}
 	if err := s.write(ctx, edits); err != nil {
 		return r, err

@@ -63,6 +63,7 @@ export default {
   "setting.container.host": "Socket des Container-Dienstes, zum Beispiel unix:///run/podman/podman.sock. Leer: der erste gefundene. off: keine Container.",
   "setting.discovery.online": "Listen von APIs im Web lesen, die Sie als Kataloge hinzugefügt haben.",
   "setting.sync.keep_files": "Dateien abgeglichener Einträge auf dieses Gerät laden, statt jede erst beim Öffnen.",
+  "setting.sync.vectors": "Auch die Embeddings der Erinnerungen an den Hub senden, damit Ihre anderen Programme ihn nach Bedeutung durchsuchen können. Nur, wenn Ihre Texte dort nicht verschlüsselt sind.",
   "setting.scheduler.enabled": "Geplantes starten, wenn es fällig ist.",
   "setting.memory.weights": "Gewichte von Wörtern, Bedeutung und Zusammenhang bei der Suche, zum Beispiel 1, 0.4, 0.5. Leer gelten die Werte, die sich in Messungen bewährt haben.",
   "setting.memory.zone": "Zeitzone für importierte Dateien, die keine nennen, zum Beispiel Europe/Berlin. Leer gilt die dieses Computers.",

@@ -78,6 +78,7 @@ export const shippedTexts = {
   "setting.storage.allow_network_fs": "Open the database on a network file system, where locks are not reliable.",
   "setting.storage.private": "Also encrypt memory, pattern, transcript and message texts; search indexes then live in memory and are built at each start.",
   "setting.sync.keep_files": "Download the files of synced items to this device, instead of each when it is first opened.",
+  "setting.sync.vectors": "Also send the embeddings of memories to the hub, so that your other programs can search it by meaning. Only if your texts are not encrypted there.",
   "setting.telemetry.content": "Also send what was asked and answered to the collector, without secrets.",
   "setting.telemetry.endpoint": "Address of an OpenTelemetry collector, such as http://localhost:4318. It gets times, counts and costs of turns. Empty: nothing is sent, unless OTEL_EXPORTER_OTLP_ENDPOINT is set.",
   "skill.ask-first.description": "Shows a notice, but only after you have looked at it.",

@@ -1817,6 +1817,9 @@ export interface CloudsyncHubInfo {
   host: string;
   schemaVersion: number;
   encrypted: boolean;
+  /** Vectors reports whether the hub can store the embeddings of memories, and Embeddings whether this device sends them. */
+  vectors: boolean;
+  embeddings: string;
 }
 
 /** InviteParams describe the device to invite. */
@@ -1938,6 +1941,8 @@ export interface CloudsyncSetupResult {
   /** Migrations is the number of migrations that were applied. */
   migrations: number;
   encrypted: boolean;
+  /** Vectors reports whether the hub can store the embeddings of memories. */
+  vectors: boolean;
   /** RecoveryCode lets a device join when no other device is left. It is shown once, and only to the first device. It is empty if a firewall blocks the database; create one later. */
   recoveryCode?: string;
   /** Checks is the number of self-test checks that the hub passed. */

@@ -288,6 +288,7 @@ export default {
     "container.shell_image": "Image der Shell",
     "discovery.online": "API-Listen im Web",
     "sync.keep_files": "Alle Dateien behalten",
+    "sync.vectors": "Embeddings senden",
     "memory.weights": "Gewichte der Suche",
     "memory.zone": "Zeitzone für Importe",
     "telemetry.endpoint": "OpenTelemetry-Sammler",

@@ -20,7 +20,7 @@ export class Connecting {
   name = $state("");
   encrypt = $state(true);
   error = $state("");
-  result = $state.raw<Pick<Result<"sync.setup">, "encrypted" | "checks" | "recoveryCode"> | null>(null);
+  result = $state.raw<Pick<Result<"sync.setup">, "encrypted" | "checks" | "vectors" | "recoveryCode"> | null>(null);
   /** Whether the person said that the recovery code, which is shown once, is saved. */
   saved = $state(false);
   invitation = $state.raw<Result<"sync.invite"> | null>(null);
@@ -104,7 +104,7 @@ export class Connecting {
       await this.#status.load();
       const hub = this.#status.data?.hub;
       // An answer that was lost with the connection tells a device that joined nothing that its state doesn't.
-      if (this.way === "code" && hub && !before && this.#status.connected) this.result = { encrypted: hub.encrypted, checks: 0 };
+      if (this.way === "code" && hub && !before && this.#status.connected) this.result = { encrypted: hub.encrypted, checks: 0, vectors: hub.vectors };
       else {
         this.step = this.way === "project" ? "mail" : "address";
         this.error = asError(e).message;

@@ -32,6 +32,13 @@ const conflict = (id: string, more: Partial<Conflict> = {}): Conflict => ({
 });
 const status = (more: Partial<Status> = {}): Status => ({ state: "live", isOnline: true, isSyncing: false, queueLength: 0, failedCount: 0, conflicts: 0, lastSyncTime: null, lastChange: null, devices: 2, cursor: "0", head: "0", clockOffsetMs: 0, ...more });
 
+it("says whether embeddings are sent, in the state", () => {
+  const text = (embeddings: NonNullable<Status["hub"]>["embeddings"]): string => stateText(status({ hub: { host: "hub:1", schemaVersion: 1, encrypted: false, vectors: true, embeddings } }), 0);
+  expect(text("sent")).toContain("embeddings sent");
+  expect(text("encrypted")).toContain("your texts are encrypted");
+  expect(text("off")).not.toContain("embeddings");
+});
+
 describe("the first copy", () => {
   it("shows rows, rate and time left", () => {
     const initial = { table: "memories", rows: 12300, of: 100000, bytesPerSecond: 1572864, etaMs: 8000 };
@@ -79,7 +86,7 @@ async function setup(all: Conflict[] = ["a", "b", "c"].map((id) => conflict(id))
     "sync.revoke_device": () => ({}),
     "sync.dead_letters": () => ({ deadLetters: [] }),
     "sync.sign_in": () => ({}),
-    "sync.setup": () => ({ userId: "", deviceId: "", site: 1, migrations: 1, encrypted: true, checks: 3 }),
+    "sync.setup": () => ({ userId: "", deviceId: "", site: 1, migrations: 1, encrypted: true, vectors: false, checks: 3 }),
   });
   const state = new SyncStatus();
   state.start(rpc);
@@ -219,7 +226,7 @@ describe("connecting through a project", () => {
 describe("joining", () => {
   it("is done when the answer is lost with the connection but the device has joined", async () => {
     let joined = false;
-    const rpc = fakeRpc({ "sync.status": () => status(joined ? { hub: { host: "hub:1", schemaVersion: 1, encrypted: true } } : { state: "off" }) });
+    const rpc = fakeRpc({ "sync.status": () => status(joined ? { hub: { host: "hub:1", schemaVersion: 1, encrypted: true, vectors: true, embeddings: "off" } } : { state: "off" }) });
     const state = new SyncStatus();
     state.start(rpc);
     await state.load();
@@ -233,7 +240,7 @@ describe("joining", () => {
     joined = true;
     rpc.failNext("sync.enroll", lost);
     await c.next();
-    expect([c.step, c.error, c.secret, c.result]).toEqual(["done", "", "", { encrypted: true, checks: 0 }]);
+    expect([c.step, c.error, c.secret, c.result]).toEqual(["done", "", "", { encrypted: true, checks: 0, vectors: true }]);
   });
 });
 

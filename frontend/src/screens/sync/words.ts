@@ -64,7 +64,7 @@ export function stateText(s: Status, now: number, progress = s.initial): string 
     error: t.stopped,
   };
   const online = s.state === "live" || s.state === "polling";
-  return [head[s.state] ?? s.state, online || s.state === "connecting" ? "" : waits, s.devices > 0 ? t.deviceCount(s.devices) : "", s.lastChange ? t.lastChange(ago(s.lastChange, now)) : ""].filter(Boolean).join(" · ");
+  return [head[s.state] ?? s.state, online || s.state === "connecting" ? "" : waits, s.devices > 0 ? t.deviceCount(s.devices) : "", s.lastChange ? t.lastChange(ago(s.lastChange, now)) : "", s.hub ? t.embeddings[s.hub.embeddings] : ""].filter(Boolean).join(" · ");
 }
 
 export const stateTone = (s: Status): "ok" | "warn" | "danger" | "neutral" =>
