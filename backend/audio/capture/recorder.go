@@ -173,7 +173,8 @@ func (r *Recorder) Start(p Params) (preRoll time.Duration, err error) {
 	return preRoll, nil
 }
 
-// Stop ends the recording and returns it, to be stored and removed by the caller.
+// Stop ends the recording and returns it, to be stored and removed by the caller. A power failure may still
+// lose its last 2 s; see Part.Sync.
 func (r *Recorder) Stop() (*Part, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,10 +189,16 @@ func (r *Recorder) Stop() (*Part, error) {
 	if r.part == nil {
 		return nil, fault.Conflictf("The recording has ended already.")
 	}
-	return r.finishLocked(), nil
+	p := r.part
+	r.part = nil
+	if err := p.f.Close(); err != nil {
+		r.o.Logger.Error("close a recording", "id", p.ID, "err", err)
+	}
+	r.releaseLocked()
+	return p, nil
 }
 
-// finishLocked ends the recording and releases the device.
+// finishLocked ends a recording that is stored later, and releases the device.
 func (r *Recorder) finishLocked() *Part {
 	p := r.part
 	r.part = nil
@@ -222,7 +229,7 @@ func (r *Recorder) Pause() error {
 	return nil
 }
 
-// Resume continues a paused recording.
+// Resume continues a paused recording, with the default device if its own is gone.
 func (r *Recorder) Resume() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +240,10 @@ func (r *Recorder) Resume() error {
 		return nil
 	}
 	if err := r.openLocked(r.device, r.part.Rate); err != nil {
-		return err
+		if r.device == "" || r.openLocked("", r.part.Rate) != nil {
+			return err
+		}
+		r.o.Notice(r.part.ID, DeviceChanged, nil)
 	}
 	r.drainLocked()
 	r.paused = time.Time{}
