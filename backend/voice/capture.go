@@ -338,9 +338,6 @@ func (s *Service) stop(ctx context.Context, want *uuid.UUID, keep bool) (out Sto
 	defer s.stateChanged(ctx, StateIdle, out.RecordingID)
 	m, err := s.storePart(ctx, part, false)
 	if err != nil {
-		if err := part.Sync(); err != nil {
-			s.o.Logger.Error("sync a recording that isn't stored yet", "id", part.ID, "err", err)
-		}
 		s.mic.take(part)
 		select {
 		case s.mic.ended <- struct{}{}:

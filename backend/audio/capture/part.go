@@ -113,15 +113,9 @@ func (p *Part) DurationMs() int64 { return p.ms(p.samples) }
 func (p *Part) Gaps() []audio.Span { return p.gaps }
 
 // close ends writing. The files stay.
-func (p *Part) close() error { return errors.Join(p.f.Sync(), p.f.Close()) }
-
-// Sync makes a recording that Stop returned survive a power failure. Storing it elsewhere makes this needless.
-func (p *Part) Sync() error {
-	f, err := os.OpenFile(p.path(partExt), os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+func (p *Part) close() error {
+	err := p.f.Sync()
+	return errors.Join(err, p.f.Close())
 }
 
 // WAV opens the recording as a WAV file.

@@ -173,8 +173,7 @@ func (r *Recorder) Start(p Params) (preRoll time.Duration, err error) {
 	return preRoll, nil
 }
 
-// Stop ends the recording and returns it, to be stored and removed by the caller. A power failure may still
-// lose its last 2 s; see Part.Sync.
+// Stop ends the recording and returns it, to be stored and removed by the caller.
 func (r *Recorder) Stop() (*Part, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,16 +188,10 @@ func (r *Recorder) Stop() (*Part, error) {
 	if r.part == nil {
 		return nil, fault.Conflictf("The recording has ended already.")
 	}
-	p := r.part
-	r.part = nil
-	if err := p.f.Close(); err != nil {
-		r.o.Logger.Error("close a recording", "id", p.ID, "err", err)
-	}
-	r.releaseLocked()
-	return p, nil
+	return r.finishLocked(), nil
 }
 
-// finishLocked ends a recording that is stored later, and releases the device.
+// finishLocked ends the recording and releases the device.
 func (r *Recorder) finishLocked() *Part {
 	p := r.part
 	r.part = nil
