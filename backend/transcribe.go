@@ -96,14 +96,7 @@ func (b *Backend) transcribe(w http.ResponseWriter, r *http.Request) (int, trans
 		timer.Stop()
 	}
 	if err != nil {
-		var large *http.MaxBytesError
-		switch {
-		case errors.As(err, &large) || fault.Is(err, fault.Limit):
-			return refuse(http.StatusRequestEntityTooLarge, err)
-		case fault.Is(err, fault.Invalid):
-			return refuse(http.StatusBadRequest, err)
-		}
-		return refuse(http.StatusInternalServerError, err)
+		return refuse(notStored(err), err)
 	}
 	a := transcribeAnswer{RecordingID: res.RecordingID, Status: res.Status, Error: res.Error, DurationMs: res.DurationMs}
 	switch {
@@ -120,6 +113,18 @@ func (b *Backend) transcribe(w http.ResponseWriter, r *http.Request) (int, trans
 	}
 	a.Success = true // it is stored, and the person can have it transcribed again
 	return http.StatusAccepted, a
+}
+
+// notStored returns the status for a recording that was not stored.
+func notStored(err error) int {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large) || errors.Is(err, voice.ErrTooLarge):
+		return http.StatusRequestEntityTooLarge
+	case fault.Is(err, fault.Invalid):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError // such as a full disk
 }
 
 var errCutOff = fault.Invalidf("The recording did not arrive completely.")
@@ -161,7 +166,7 @@ func formAudio(body io.Reader, boundary string, p *voice.UploadParams, user *str
 		field := map[string]*string{"user_id": user, "language": &p.Language, "engine": &p.Engine, "title": &p.Title}[part.FormName()]
 		switch {
 		case part.FormName() == "audio":
-			return formPart{part}, nil
+			return formPart{part, form}, nil
 		case field == nil:
 			return nil, fault.Invalidf("The form has an unknown part %.40q. Before audio there may be user_id, language, engine and title.", part.FormName())
 		}
@@ -173,13 +178,22 @@ func formAudio(body io.Reader, boundary string, p *voice.UploadParams, user *str
 	}
 }
 
-// formPart is a part of a form that must be whole.
-type formPart struct{ r io.Reader }
+// formPart is the last part of a form, which must be whole.
+type formPart struct {
+	r    io.Reader
+	form *multipart.Reader
+}
 
 func (f formPart) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errCutOff
+		return n, errCutOff
+	}
+	if errors.Is(err, io.EOF) {
+		// A field that was ignored might have been the user_id of somebody else.
+		if next, more := f.form.NextPart(); more == nil {
+			return n, fault.Invalidf("The part %.40q follows the part audio, which must be the last one.", next.FormName())
+		}
 	}
 	return n, err
 }

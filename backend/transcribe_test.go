@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"helix/backend/fault"
 	"helix/backend/gateway"
 	"helix/backend/testkit"
 	"helix/backend/voice"
@@ -117,6 +118,10 @@ func TestPostTranscribe(t *testing.T) {
 	if status, a = s.post(t, s.urls[0]+"/transcribe?wait=0", "application/octet-stream", bytes.NewReader(s.said)); status != http.StatusAccepted || !a.Success || a.RecordingID == nil || a.Status != "pending" {
 		t.Errorf("without a wait: %d %+v", status, a)
 	}
+	long := append(append([]byte(nil), s.said[:40]...), make([]byte, 10<<20)...)
+	if status, a = s.post(t, s.urls[1]+"/transcribe", "audio/ogg", io.MultiReader(bytes.NewReader(long))); status != http.StatusOK || a.DurationMs < 300_000 {
+		t.Errorf("10 MB of unknown length: %d %+v", status, a)
+	}
 	silent := append(append([]byte(nil), s.said[:44]...), make([]byte, 32000)...)
 	if status, a = s.post(t, s.urls[0]+"/transcribe", "audio/wav", bytes.NewReader(silent)); status != http.StatusOK || a.Transcript == nil || *a.Transcript != "" {
 		t.Errorf("silence: %d %+v", status, a)
@@ -132,6 +137,8 @@ func TestPostTranscribeRefusals(t *testing.T) {
 	noAudio = bytes.Replace(noAudio, []byte(`name="audio"`), []byte(`name="sound"`), 1)
 	foreign, foreignKind := audioForm(t, s.said, "user_id", "018f3c5e-0000-7000-8000-000000000000")
 	long, longKind := audioForm(t, s.said, "title", strings.Repeat("x", 5000))
+	late := bytes.Replace(foreign, []byte(`name="user_id"`), []byte(`name="audio"`), 1)
+	late = bytes.Replace(late, []byte(`name="audio"; filename`), []byte(`name="user_id"; filename`), 1)
 	memos := 0
 	for _, c := range []struct {
 		name, query, kind string
@@ -145,6 +152,7 @@ func TestPostTranscribeRefusals(t *testing.T) {
 		{"long field", "", longKind, bytes.NewReader(long), http.StatusBadRequest, 0},
 		{"not a form", "", kind, strings.NewReader("x"), http.StatusBadRequest, 0},
 		{"another user", "", foreignKind, bytes.NewReader(foreign), http.StatusForbidden, 0},
+		{"another user after the recording", "", foreignKind, bytes.NewReader(late), http.StatusBadRequest, 0},
 		{"another user in the address", "?user_id=someone", "audio/wav", bytes.NewReader(s.said), http.StatusForbidden, 0},
 		{"unknown engine", "?engine=ear", "audio/wav", bytes.NewReader(s.said), http.StatusBadRequest, 0},
 		{"announced too large", "", "audio/wav", io.LimitReader(zeros{}, transcribeBody+1), http.StatusRequestEntityTooLarge, 0},
@@ -160,6 +168,20 @@ func TestPostTranscribeRefusals(t *testing.T) {
 		var l voice.ListResult
 		if s.session(t).call("voice.list_memos", voice.ListParams{}, &l); l.Total != memos {
 			t.Errorf("%s: %d memos are kept, want %d", c.name, l.Total, memos)
+		}
+	}
+}
+
+func TestFullDiskIsNotARecordingThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]int{
+		fmt.Errorf("blob: %w", voice.ErrTooLarge):             http.StatusRequestEntityTooLarge,
+		fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 1}): http.StatusRequestEntityTooLarge,
+		fault.Limitf("The disk is full."):                     http.StatusInternalServerError,
+		fault.Invalidf("The recording is empty."):             http.StatusBadRequest,
+	} {
+		if got := notStored(err); got != want {
+			t.Errorf("%v: status %d, want %d", err, got, want)
 		}
 	}
 }
@@ -189,4 +211,31 @@ func TestSoundOfARecordingIsServed(t *testing.T) {
 	if b, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusPartialContent || string(b) != "WAVE" || r.Header.Get("Content-Type") != "audio/wav" {
 		t.Errorf("%d %q %s, %v", r.StatusCode, b, r.Header.Get("Content-Type"), err)
 	}
+}
+
+// FuzzTranscribeForm reads forms of any content.
+func FuzzTranscribeForm(f *testing.F) {
+	const part = "--b\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\nx\r\n"
+	for _, names := range [][]string{{"audio"}, {"title", "audio"}, {"audio", "user_id"}, {"user_id", "user_id", "audio"}, {"other"}, {""}} {
+		body := ""
+		for _, n := range names {
+			body += fmt.Sprintf(part, n)
+		}
+		f.Add(body+"--b--\r\n", "b")
+		f.Add(body, "b")
+	}
+	f.Fuzz(func(t *testing.T, body, boundary string) {
+		var p voice.UploadParams
+		var user string
+		audio, err := formAudio(strings.NewReader(body), boundary, &p, &user)
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if n, err := io.Copy(io.Discard, audio); n > int64(len(body)) || max(len(p.Title), len(p.Engine), len(p.Language), len(user)) > transcribeField {
+			t.Fatalf("%d bytes of sound, %+v, user %q, %v", n, p, user, err)
+		}
+	})
 }

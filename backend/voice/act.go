@@ -76,12 +76,6 @@ func page(ctx context.Context) *uuid.UUID {
 	return nil
 }
 
-func (s *Service) forgetCommand(recording uuid.UUID) {
-	s.commands.mu.Lock()
-	defer s.commands.mu.Unlock()
-	delete(s.commands.expected, recording)
-}
-
 // heard acts on the transcript of a recording, if it is a command from the microphone.
 func (s *Service) heard(ctx context.Context, recording uuid.UUID, t transcribe.Transcript) {
 	c := &s.commands

@@ -43,6 +43,7 @@ type microphone struct {
 	mu     sync.Mutex
 	now    recordingNote // of the active recording; Mode is empty if there is none
 	id     uuid.UUID
+	paused bool
 	failed bool // the last recording ended because of an error
 	notice string
 	queue  []*capture.Part // ended, not stored yet
@@ -82,6 +83,9 @@ func (s *Service) noticed(id uuid.UUID, n capture.Notice, ended *capture.Part) {
 	m.mu.Lock()
 	user := m.now.User
 	c := StateChanged{State: StateRecording, RecordingID: &id, Mode: m.now.Mode, Notice: notices[n]}
+	if m.paused {
+		c.State = StatePaused
+	}
 	m.notice = c.Notice
 	if ended != nil {
 		s.stopLive(false)
@@ -257,7 +261,7 @@ func (s *Service) start(ctx context.Context, p StartParams) (out StartResult, er
 		m.mu.Unlock()
 		return out, fault.Conflictf("A recording is active already. Stop it first.")
 	}
-	m.now, m.id, m.failed, m.notice = n, id, false, ""
+	m.now, m.id, m.paused, m.failed, m.notice = n, id, false, false, ""
 	m.mu.Unlock()
 	if p.Stream {
 		s.startLive(n.User, id, conf) // first, so that it gets the pre-roll
@@ -304,7 +308,7 @@ func (s *Service) active(ctx context.Context, want *uuid.UUID) (uuid.UUID, error
 func (s *Service) Stop(ctx context.Context, p StopParams) (out StopResult, err error) {
 	s.mic.starting.Lock()
 	defer s.mic.starting.Unlock()
-	out, err = s.stop(ctx, p.RecordingID)
+	out, err = s.stop(ctx, p.RecordingID, true)
 	if err != nil || out.DurationMs >= shortest.Milliseconds() {
 		return out, err
 	}
@@ -313,8 +317,8 @@ func (s *Service) Stop(ctx context.Context, p StopParams) (out StopResult, err e
 	return out, err
 }
 
-// stop ends the recording and stores it.
-func (s *Service) stop(ctx context.Context, want *uuid.UUID) (out StopResult, err error) {
+// stop ends the recording and stores it. With keep unset it starts no command.
+func (s *Service) stop(ctx context.Context, want *uuid.UUID, keep bool) (out StopResult, err error) {
 	if out.RecordingID, err = s.active(ctx, want); err != nil {
 		return out, err
 	}
@@ -322,13 +326,13 @@ func (s *Service) stop(ctx context.Context, want *uuid.UUID) (out StopResult, er
 	if err != nil {
 		return out, err
 	}
-	s.stopLive(false)
+	s.stopLive(!keep)
 	s.mic.mu.Lock()
 	mode := s.mic.now.Mode
 	s.mic.now.Mode = ""
 	s.mic.mu.Unlock()
 	out.DurationMs, out.RecordingID = part.DurationMs(), part.ID
-	if mode == ModeCommand && part.DurationMs() >= shortest.Milliseconds() {
+	if keep && mode == ModeCommand && part.DurationMs() >= shortest.Milliseconds() {
 		s.expectCommand(ctx, part.ID)
 	}
 	defer s.stateChanged(ctx, StateIdle, out.RecordingID)
@@ -364,6 +368,9 @@ func (s *Service) hold(ctx context.Context, p StopParams, do func() error, state
 	if err := do(); err != nil {
 		return out, err
 	}
+	s.mic.mu.Lock()
+	s.mic.paused = state == StatePaused
+	s.mic.mu.Unlock()
 	out.DurationMs, out.Status = s.mic.rec.State().ElapsedMs, state
 	s.stateChanged(ctx, state, out.RecordingID)
 	return out, nil
@@ -375,12 +382,10 @@ const undoCancel = "voice.cancel"
 func (s *Service) Cancel(ctx context.Context, p StopParams) (out CancelResult, err error) {
 	s.mic.starting.Lock()
 	defer s.mic.starting.Unlock()
-	r, err := s.stop(ctx, p.RecordingID)
+	r, err := s.stop(ctx, p.RecordingID, false)
 	if err != nil {
 		return out, err
 	}
-	s.stopLive(true)
-	s.forgetCommand(r.RecordingID)
 	if _, err := s.DeleteMemo(ctx, MemoParams{*r.MemoID}); err != nil {
 		return out, err
 	}

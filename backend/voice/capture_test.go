@@ -3,6 +3,7 @@ package voice
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -145,6 +146,103 @@ func TestToggleCancelAndUndo(t *testing.T) {
 	mic.Play(make([]float32, 3999))
 	if r, err := f.Stop(f.ctx, StopParams{}); err != nil || r.Status != "canceled" {
 		t.Errorf("a recording of less than 250 ms: %+v, %v", r, err)
+	}
+}
+
+// TestRecorderInOddOrders calls the recorder as two clients do that don't know of each other.
+func TestRecorderInOddOrders(t *testing.T) {
+	t.Parallel()
+	f, mic, states := micFixture(t)
+	conflict := func(when string) {
+		t.Helper()
+		for name, call := range map[string]func() error{
+			"stop":   func() error { _, err := f.Stop(f.ctx, StopParams{}); return err },
+			"cancel": func() error { _, err := f.Cancel(f.ctx, StopParams{}); return err },
+			"pause":  func() error { _, err := f.Pause(f.ctx, StopParams{}); return err },
+			"resume": func() error { _, err := f.Resume(f.ctx, StopParams{}); return err },
+		} {
+			if err := call(); !fault.Is(err, fault.Conflict) {
+				t.Errorf("%s %s: %v", name, when, err)
+			}
+		}
+	}
+	conflict("before a recording")
+	r, err := f.Start(f.ctx, StartParams{})
+	f.must(err)
+	if _, err := f.Start(f.ctx, StartParams{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("a second start: %v", err)
+	}
+	if _, err := f.Stop(f.them, StopParams{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("another user: %v", err)
+	}
+	other := storage.NewID()
+	if _, err := f.Stop(f.ctx, StopParams{RecordingID: &other}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("another recording: %v", err)
+	}
+	mic.Play(make([]float32, 8000))
+	for range 2 { // twice is like once
+		if p, err := f.Pause(f.ctx, StopParams{}); err != nil || p.Status != StatePaused || p.DurationMs != 500 {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	for len(states) > 0 {
+		<-states
+	}
+	mic.Unplug(nil)
+	if s := <-states; s.State != StatePaused || s.Notice == "" {
+		t.Errorf("a microphone that is lost during a pause: %+v", s)
+	}
+	for range 2 {
+		if p, err := f.Resume(f.ctx, StopParams{}); err != nil || p.Status != StateRecording {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	mic.Play(make([]float32, 8000))
+	stopped := make(chan error, 8)
+	for range cap(stopped) {
+		go func() {
+			s, err := f.Stop(f.ctx, StopParams{RecordingID: &r.RecordingID})
+			if err == nil && s.DurationMs != 1000 {
+				err = fmt.Errorf("%d ms", s.DurationMs)
+			}
+			stopped <- err
+		}()
+	}
+	ended := 0
+	for range cap(stopped) {
+		switch err := <-stopped; {
+		case err == nil:
+			ended++
+		case !fault.Is(err, fault.Conflict):
+			t.Error(err)
+		}
+	}
+	if l, err := f.ListMemos(f.ctx, ListParams{}); err != nil || l.Total != 1 || ended != 1 {
+		t.Errorf("%d of 8 ended it; %+v, %v", ended, l, err)
+	}
+	conflict("after the end")
+}
+
+func TestCanceledCommandNeverRuns(t *testing.T) {
+	t.Parallel()
+	f, p, _ := commandFixture(t)
+	mic := &capturetest.Mic{}
+	f.o.Microphone = mic
+	f.openMicrophone()
+	t.Cleanup(f.mic.rec.Close)
+	_, err := f.CreateCommand(f.ctx, CreateCommandParams{Name: "proverb", TriggerPhrase: "Übung macht den Meister", ActionType: ActionSkill, SkillID: "read"})
+	f.must(err)
+	f.crashPoint = func(step string) {
+		for step == "part stored" && f.next() { // the queue is faster than the rest of the call
+		}
+	}
+	_, err = f.Start(f.ctx, StartParams{Mode: ModeCommand})
+	f.must(err)
+	mic.Play(speech(t))
+	_, err = f.Cancel(f.ctx, StopParams{})
+	f.must(err)
+	if f.local.calls != 1 || p.count() != 0 {
+		t.Errorf("%d transcriptions, %d runs", f.local.calls, p.count())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -79,13 +80,26 @@ func allCommands(tx *storage.Tx) (out []command, err error) {
 	return out, err
 }
 
-// triggers reads what matching needs of the caller's enabled commands. It runs for every spoken command, so
-// that they come as the lines of one row, which costs a third of as many rows, and phrases are parsed once.
+// triggerList is the commands that triggers read last, and the text in which they came.
+type triggerList struct {
+	mu    sync.Mutex
+	lines string
+	list  []command
+}
+
+// triggers reads what matching needs of the caller's enabled commands, which the caller must not change. It
+// runs for every spoken command, so that they come as the lines of one row, which costs a third of as many
+// rows, and are parsed only if the text has changed.
 func (s *Service) triggers(tx *storage.Tx) (out []command, err error) {
 	var lines string
 	if err := tx.QueryRow(`SELECT coalesce(group_concat(hex(id) || ' ' || trigger_confidence || ' ' || json_quote(trigger_phrase), char(10)), '') FROM voice_commands WHERE user_id = ? AND deleted_at IS NULL AND enabled`,
 		identity.UserID(tx.Context())).Scan(&lines); err != nil || lines == "" {
 		return nil, err
+	}
+	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
+	if lines == s.known.lines {
+		return s.known.list, nil
 	}
 	for line := range strings.SplitSeq(lines, "\n") {
 		id, rest, _ := strings.Cut(line, " ")
@@ -97,19 +111,16 @@ func (s *Service) triggers(tx *storage.Tx) (out []command, err error) {
 		if c.TriggerConfidence, err = strconv.ParseFloat(confidence, 64); err != nil {
 			return nil, err
 		}
-		var ok bool
-		if c.phrase, ok = s.phrases.Get(quoted); !ok {
-			if err := json.Unmarshal([]byte(quoted), &c.TriggerPhrase); err != nil {
-				return nil, err
-			}
-			if c.phrase, err = parsePhrase(c.TriggerPhrase); err != nil {
-				continue // of another version of Helix; lists show the problem
-			}
-			s.phrases.Put(strings.Clone(quoted), c.phrase)
+		if err := json.Unmarshal([]byte(quoted), &c.TriggerPhrase); err != nil {
+			return nil, err
+		}
+		if c.phrase, err = parsePhrase(c.TriggerPhrase); err != nil {
+			continue // of another version of Helix; lists show the problem
 		}
 		c.Slots = c.phrase.slots
 		out = append(out, c)
 	}
+	s.known.lines, s.known.list = lines, out
 	return out, nil
 }
 
@@ -264,10 +275,8 @@ func (s *Service) saveCommand(ctx context.Context, c command, p UpdateCommandPar
 		if err != nil {
 			return err
 		}
-		for _, o := range list {
-			if o.ID != c.ID && o.phrase.key() == c.phrase.key() {
-				return fault.InvalidField("triggerPhrase", fault.CodeInvalid, "The command %q has this phrase already.", o.Name)
-			}
+		if err := checkUnique(list, c); err != nil {
+			return err
 		}
 		if len(list) >= maxCommands && !slices.ContainsFunc(list, func(o command) bool { return o.ID == c.ID }) {
 			return fault.Limitf("There are %d commands already. Delete one first.", maxCommands)
@@ -290,6 +299,16 @@ func (s *Service) saveCommand(ctx context.Context, c command, p UpdateCommandPar
 		}
 	}
 	return c.Command, nil
+}
+
+// checkUnique returns an error if another command of the list has the phrase of c.
+func checkUnique(list []command, c command) error {
+	for _, o := range list {
+		if o.ID != c.ID && o.phrase.key() == c.phrase.key() && o.phrase.size > 0 {
+			return fault.InvalidField("triggerPhrase", fault.CodeInvalid, "The command %q has this phrase already.", o.Name)
+		}
+	}
+	return nil
 }
 
 var targetField = map[string]string{ActionTool: "toolId", ActionSkill: "skillId", ActionNavigation: "navigationTarget", ActionSystem: "systemAction"}
@@ -350,8 +369,18 @@ func (s *Service) CommandTrash() trash.Kind {
 		Rows: `SELECT id, name, trigger_phrase AS text, deleted_at FROM voice_commands WHERE user_id = ?1 AND deleted_at IS NOT NULL`,
 		Restore: func(ctx context.Context, id uuid.UUID) error {
 			return s.db.Write(ctx, func(tx *storage.Tx) error {
-				_, err := tx.Exec(`UPDATE voice_commands SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL`, tx.Now, id, identity.UserID(ctx))
-				return err
+				if _, err := tx.Exec(`UPDATE voice_commands SET deleted_at = NULL, updated_at = ? WHERE id = ? AND user_id = ? AND deleted_at IS NOT NULL`, tx.Now, id, identity.UserID(ctx)); err != nil {
+					return err
+				}
+				c, err := oneCommand(tx, id)
+				if err != nil {
+					return err
+				}
+				list, err := allCommands(tx)
+				if err != nil {
+					return err
+				}
+				return checkUnique(list, c)
 			})
 		},
 		Purge: func(tx *storage.Tx, id uuid.UUID) error {

@@ -144,6 +144,14 @@ func TestSlotsHaveTypedValues(t *testing.T) {
 			t.Errorf("%q: %s (%s), want %s", text, got, hits[0].Problem, want)
 		}
 	}
+	for text, amount := range map[string]float64{"add 1,250 euros to rent": 1250, "add 2,5 euros to rent": 2.5, "add 1,250.75 euros to rent": 1250.75, "add 2.50 euros to rent": 2.5} {
+		if hits, _ := findMatches(list, text, now); len(hits) == 0 || hits[0].slots["amount"] != amount {
+			t.Errorf("%q: %+v", text, hits)
+		}
+	}
+	if hits, _ := findMatches(list, "set a timer for ½ hour", now); len(hits) == 0 || hits[0].Problem == "" {
+		t.Errorf("½ hour: %+v", hits)
+	}
 	hits, _ := findMatches(list, "add five euros to savings", now)
 	if len(hits) == 0 || decide(hits) != DecideNone || !strings.Contains(hits[0].Problem, "food, travel, rent") {
 		t.Errorf("%+v", hits)
@@ -466,6 +474,12 @@ func TestCommandsBelongToTheirUser(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	_, err := f.DeleteCommand(f.ctx, CommandParams{c.ID})
+	f.must(err)
+	same := f.command("Look up, {name:text}", "read")
+	if err := f.CommandTrash().Restore(f.ctx, c.ID); !fault.Is(err, fault.Invalid) {
+		t.Errorf("two commands have the same phrase: %v", err)
+	}
+	_, err = f.DeleteCommand(f.ctx, CommandParams{same.ID})
 	f.must(err)
 	f.must(f.CommandTrash().Restore(f.ctx, c.ID))
 	if l, err := f.ListCommands(f.ctx, struct{}{}); err != nil || len(l.Commands) != 1 {

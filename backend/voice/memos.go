@@ -82,6 +82,9 @@ func (s *Service) look(ref storage.Ref) (info audio.Info, bad, err error) {
 	return st.Info, nil, nil
 }
 
+// ErrTooLarge is the error of a recording beyond the maximum size.
+var ErrTooLarge = fault.Limitf("The recording is larger than %d MiB.", maxAudio>>20)
+
 // limited fails reads beyond the maximum size of a recording.
 type limited struct {
 	r    io.Reader
@@ -91,7 +94,7 @@ type limited struct {
 func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, fault.Limitf("The recording is larger than %d MiB.", maxAudio>>20)
+		return 0, ErrTooLarge
 	}
 	return n, err
 }

@@ -27,6 +27,15 @@ const (
 // word is a word of a text as it is compared, with the text that it stands for.
 type word struct{ plain, said string }
 
+// fractionSlash separates the digits of ½ after normalization, which must not become the number 12.
+const fractionSlash = '⁄'
+
+// thousands reports whether exactly three digits follow a comma, which then only groups the digits.
+func thousands(after []rune) bool {
+	n := slices.IndexFunc(after, func(r rune) bool { return !unicode.IsDigit(r) })
+	return n == 3 || n < 0 && len(after) == 3
+}
+
 // words splits a text into words for comparison: in lower case, without punctuation, and with
 // number words as digits.
 func words(text string) []word {
@@ -36,8 +45,11 @@ func words(text string) []word {
 		kept := plain[:0:0]
 		for i, r := range plain {
 			between := i > 0 && i+1 < len(plain) && unicode.IsDigit(plain[i-1]) && unicode.IsDigit(plain[i+1])
-			if unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.M, r) || between && (r == ':' || r == '.') {
+			switch {
+			case unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.M, r) || between && (r == ':' || r == '.' || r == fractionSlash):
 				kept = append(kept, r)
+			case between && r == ',' && !thousands(plain[i+1:]):
+				kept = append(kept, '.')
 			}
 		}
 		if len(kept) > 0 {

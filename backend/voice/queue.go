@@ -246,8 +246,10 @@ func (s *Service) finish(tx *storage.Tx, j *job, r result) error {
 		return err
 	}
 	if !there { // deleted in the meantime; the job stays pending in case the memo is restored
-		_, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'pending', lease_until = NULL, attempts = 0, updated_at = ?1 WHERE id = ?2`, tx.Now, j.id)
-		return err
+		if _, err := tx.Exec(`UPDATE voice_processing_queue SET status = 'pending', lease_until = NULL, attempts = 0, updated_at = ?1 WHERE id = ?2`, tx.Now, j.id); err != nil {
+			return err
+		}
+		return s.setStatus(tx, j.user, j.recording, pending, "")
 	}
 	if _, err := tx.Exec(`UPDATE voice_recordings SET duration_ms = ?, lost_ms = ?, updated_at = ? WHERE id = ?`, r.durationMs, r.lostMs, tx.Now, j.recording); err != nil {
 		return err

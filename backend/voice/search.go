@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,29 +23,42 @@ import (
 const (
 	maxQuery     = 1000
 	snippetRunes = 160
+	mostRanked   = 500 // matches; of more, only the latest are ranked
 )
 
-// tokens splits a text as the index does: into runs of letters and digits, in lower case and
-// without diacritics.
+// tokens splits a text into words, in lower case and without diacritics. The vowel signs of Hindi or Thai
+// are no diacritics.
 func tokens(text string) []string {
 	folded := strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Mn, r) {
+		if r >= 0x300 && r <= 0x36F || r == 0x3099 || r == 0x309A {
 			return -1
 		}
 		return unicode.ToLower(r)
 	}, norm.NFD.String(text))
-	return strings.FieldsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+	return strings.FieldsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) })
 }
 
 // matchQuery converts a text to an FTS5 query. Every word is quoted, so that it cannot act as an
-// operator, and the last one may be a prefix, see beginning.
+// operator, and the last one may be a prefix, see beginning. FTS5 itself splits and folds the words:
+// it composes no letters, so that Korean syllables must not be decomposed as in tokens, and it splits
+// Hindi words at their vowel signs.
 func matchQuery(text string) string {
-	words := tokens(text)
-	if len(words) == 0 {
+	text = strings.Map(func(r rune) rune {
+		if r == '"' || unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, norm.NFC.String(text))
+	query := ""
+	for _, f := range strings.Fields(text) {
+		if len(tokens(f)) > 0 {
+			query += ` "` + f + `"`
+		}
+	}
+	if query == "" {
 		return `""`
 	}
-	query := `"` + strings.Join(words, `" "`) + `"`
-	if beginning(words, len(words)-1) {
+	if words := tokens(text); beginning(words, len(words)-1) {
 		query += "*"
 	}
 	return query
@@ -123,13 +137,15 @@ func (s *Service) SearchTranscripts(ctx context.Context, p SearchParams) (out Se
 			}
 			return s.searchTexts(tx, p, from, where, args, &out)
 		}
-		// CROSS JOIN keeps the order: the index must be asked once, not for each memo.
+		// CROSS JOIN keeps the order: the index must be asked once, not for each memo. It has current transcripts only,
+		// but another device may have made a later one; all columns behind the text take long to reach.
 		const index = ` FROM voice_transcripts_fts f CROSS JOIN voice_transcript_items i ON i.item = f.rowid CROSS JOIN voice_transcripts t ON t.id = i.transcript_id
-			CROSS JOIN voice_recordings r ON r.id = t.recording_id CROSS JOIN voice_memos m ON m.recording_id = r.id`
-		where = ` WHERE voice_transcripts_fts MATCH ? AND t.id = (` + currentOf + `) AND ` + where
+			CROSS JOIN voice_memos m ON m.recording_id = t.recording_id`
+		where = ` WHERE voice_transcripts_fts MATCH ? AND NOT EXISTS (SELECT 1 FROM voice_transcripts c WHERE c.recording_id = t.recording_id AND c.rowid <> t.rowid AND c.id > t.id AND c.is_current = 1 AND c.deleted_at IS NULL) AND ` + where
 		args = append([]any{matchQuery(p.Query)}, args...)
-		// The texts are read only of the page: sorting all of them would take most of the time.
-		hits := `(SELECT t.id AS hit, bm25(voice_transcripts_fts, 1, 2, 2) AS score` + index + where + `)`
+		// The index returns the latest transcripts first, so that the query ends at the limit, and the texts are
+		// read only of the page.
+		hits := `(SELECT t.id AS hit, bm25(voice_transcripts_fts, 1, 2, 2) AS score` + index + where + ` ORDER BY f.rowid DESC LIMIT ` + strconv.Itoa(mostRanked) + `)`
 		if p.Offset > 0 { // such a page may be empty
 			if err := tx.QueryRow(`SELECT count(*) FROM `+hits, args...).Scan(&out.Total); err != nil {
 				return err
@@ -187,14 +203,15 @@ func (s *Service) hit(row storage.Row, query string, more ...any) (h Hit, text s
 	}
 	h.StartMs, h.EndMs, h.Matches = -1, -1, []audio.Span{}
 	want := tokens(query)
-	for _, q := range want {
-		if unspaced(q) {
+	part := make([]bool, len(want)) // the word may be a part of others
+	for i, q := range want {
+		if part[i] = unspaced(q); part[i] {
 			h.Matches = append(h.Matches, partsAt(words, q)...)
 		}
 	}
 	for _, w := range words {
 		for i, q := range want {
-			if unspaced(q) {
+			if part[i] {
 				continue
 			}
 			if slices.ContainsFunc(tokens(w.Text), func(t string) bool { return matches(t, q, beginning(want, i)) }) {

@@ -19,7 +19,6 @@ import (
 	"helix/backend/bus"
 	"helix/backend/callable"
 	"helix/backend/fault"
-	"helix/backend/lru"
 	"helix/backend/storage"
 	"helix/backend/transcribe"
 )
@@ -50,7 +49,7 @@ type Service struct {
 	live     live
 	mic      microphone
 	commands commands
-	phrases  *lru.Cache[string, phrase] // parsed trigger phrases
+	known    triggerList
 
 	crashPoint func(step string) // called between steps, so that tests can kill the process there
 }
@@ -69,7 +68,7 @@ func New(db *storage.DB, o Options) *Service {
 	if o.Microphone == nil {
 		o.Microphone = capture.System()
 	}
-	s := &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, noise: denoise.New(), phrases: lru.New[string, phrase](maxCommands, 0, nil), crashPoint: func(string) {}}
+	s := &Service{db: db, o: o, wake: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}, noise: denoise.New(), crashPoint: func(string) {}}
 	s.openMicrophone()
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,6 +254,34 @@ func TestMemoIsChangedDeletedAndRestored(t *testing.T) {
 	}))
 }
 
+func TestMemoThatIsDeletedDuringItsTranscriptionIsTranscribedAfterItsRestore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	up := f.upload()
+	f.crashPoint = func(step string) {
+		if step == "decoded" {
+			_, err := f.DeleteMemo(f.ctx, MemoParams{up.MemoID})
+			f.must(err)
+		}
+	}
+	if !f.next() || f.next() {
+		t.Error("not one job")
+	}
+	f.crashPoint = func(string) {}
+	if s, err := f.SearchTranscripts(f.ctx, SearchParams{Query: "meister"}); err != nil || s.Total != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	m, err := f.RestoreMemo(f.ctx, MemoParams{up.MemoID})
+	if err != nil || m.Status != pending || len(f.jobs()) != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	for f.next() {
+	}
+	if m := f.memo(up.MemoID); m.Status != completed || m.Text == "" {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestEditedTranscriptKeepsWordTimesAndTheFormerVersion(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -444,6 +473,26 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 }
+
+func TestRecordingsAreLimited(t *testing.T) {
+	t.Parallel()
+	zeros := make([]byte, 1<<20)
+	read := func(n int64) error {
+		r := &limited{r: io.LimitReader(zeroReader{}, n), left: maxAudio}
+		_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, zeros)
+		return err
+	}
+	if err := read(maxAudio); err != nil {
+		t.Error(err)
+	}
+	if err := read(maxAudio + 1); !errors.Is(err, ErrTooLarge) || !fault.Is(err, fault.Limit) {
+		t.Error(err)
+	}
+}
+
+type zeroReader struct{}
+
+func (zeroReader) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestRecordingsOfOthersAreNotFound(t *testing.T) {
 	t.Parallel()

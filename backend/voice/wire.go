@@ -202,7 +202,7 @@ type Hit struct {
 // SearchResult is a page of hits, best first.
 type SearchResult struct {
 	Results []Hit `json:"results"`
-	Total   int   `json:"total"`
+	Total   int   `json:"total"` // at most 500; of more, only the latest are ranked
 }
 
 // WaveformParams select a part of a recording.

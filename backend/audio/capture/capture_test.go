@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -211,6 +212,36 @@ func TestRecordingContinuesWithTheDefaultDevice(t *testing.T) {
 	if len(b.mic.Opens) != 2 || b.mic.Opens[1] != "" {
 		t.Errorf("opened %q", b.mic.Opens)
 	}
+}
+
+func TestPausedRecordingContinuesAfterItsDeviceIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.Close()
+		b.start(t, capture.Params{Device: "01"})
+		b.mic.Play(ramp(0, 1600))
+		if err := b.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(31 * time.Second)
+		if b.State().Open {
+			t.Error("a paused device is still open after 31 s")
+		}
+		b.mic.Gone = "01"
+		if err := b.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-b.notices; n.what != capture.DeviceChanged || n.ended != nil {
+			t.Errorf("%+v", n)
+		}
+		b.mic.Play(ramp(1600, 1600))
+		p, err := b.Stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRamp(t, pcm(t, p), 3200)
+	})
 }
 
 func TestLostDeviceKeepsWhatWasRecorded(t *testing.T) {

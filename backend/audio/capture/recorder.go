@@ -222,7 +222,7 @@ func (r *Recorder) Pause() error {
 	return nil
 }
 
-// Resume continues a paused recording.
+// Resume continues a paused recording, with the default device if its own is gone.
 func (r *Recorder) Resume() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +233,10 @@ func (r *Recorder) Resume() error {
 		return nil
 	}
 	if err := r.openLocked(r.device, r.part.Rate); err != nil {
-		return err
+		if r.device == "" || r.openLocked("", r.part.Rate) != nil {
+			return err
+		}
+		r.o.Notice(r.part.ID, DeviceChanged, nil)
 	}
 	r.drainLocked()
 	r.paused = time.Time{}

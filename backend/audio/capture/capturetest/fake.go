@@ -14,7 +14,8 @@ type Mic struct {
 	mu    sync.Mutex
 	data  func([]float32)
 	lost  func()
-	Fail  error // returned by Open
+	Fail  error  // returned by Open
+	Gone  string // an id that Open refuses
 	Opens []string
 }
 
@@ -35,6 +36,9 @@ func (m *Mic) Open(id string, rate int, data func([]float32), lost func()) (capt
 	m.Opens = append(m.Opens, id)
 	if m.Fail != nil {
 		return nil, m.Fail
+	}
+	if id != "" && id == m.Gone {
+		return nil, capture.ErrNoMicrophone
 	}
 	m.data, m.lost = data, lost
 	return &stream{m}, nil

@@ -10102,6 +10102,7 @@ export interface VoiceSearchParams {
 /** SearchResult is a page of hits, best first. */
 export interface VoiceSearchResult {
   results: VoiceHit[];
+  /** at most 500; of more, only the latest are ranked */
   total: number;
 }
 

@@ -233,7 +233,7 @@ export default {
   },
   searchTitle: "Finden Sie den Moment, in dem etwas gesagt wurde",
   searchText: "Geben Sie ein paar Wörter ein. Jedes Ergebnis öffnet die Aufnahme in diesem Moment.",
-  found: (n) => recordings(n),
+  found: (n) => (n < 500 ? recordings(n) : "500 Aufnahmen oder mehr"),
   moment: (at) => `bei ${at}`,
   hitLabel: (title, at, snippet) => [title, at, snippet].filter(Boolean).join(", "),
 

@@ -240,7 +240,7 @@ export const en = {
   },
   searchTitle: "Find the moment something was said",
   searchText: "Type a few words. Each result opens the recording at that moment.",
-  found: (n: number) => recordings(n),
+  found: (n: number) => (n < 500 ? recordings(n) : "500 or more recordings"),
   moment: (at: string) => `at ${at}`,
   hitLabel: (title: string, at: string, snippet: string) => [title, at, snippet].filter(Boolean).join(", "),
 

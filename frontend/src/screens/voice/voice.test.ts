@@ -52,8 +52,12 @@ describe("words", () => {
     expect([...matching(words, "creme bru")]).toEqual([1, 2]);
     expect([...matching(words, "cre brulee")]).toEqual([2]);
     expect([...matching(words, " ?! ")]).toEqual([]);
+    expect([...matching(words, "ca")]).toEqual([]);
+    expect([...matching([word("明日の", 0, 100), word("会議は", 100, 200)], "会議")]).toEqual([1]);
     expect(pieces("Buy crème brûlée.", "brul")).toEqual(["Buy crème ", "brûlée", "."]);
     expect(pieces("Buy", "")).toEqual(["Buy"]);
+    expect(pieces("Then call", "th")).toEqual(["Then call"]);
+    expect(pieces("資料。明日の会議は十時です。", "会議")).toEqual(["資料。", "明日の会議は十時です", "。"]);
     expect(pieces('"OR" NOT*', "or")).toEqual(['"', "OR", '" NOT*']);
   });
   it("become subtitles that end at pauses", () => {

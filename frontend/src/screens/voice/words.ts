@@ -39,28 +39,24 @@ export function paragraphs(words: readonly Word[]): { from: number; words: reado
 
 const fold = (text: string): string[] => text.normalize("NFD").replace(/\p{Mn}/gu, "").toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
 
-/** The indexes of the words that a search finds: case and accents don't matter, and the last one may be a beginning. */
+/** Letters of languages without spaces, in which a word may be any part of a text. */
+const unspaced = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+
+/** Whether a search finds a word, by the rules of the backend: the last one may be a beginning from three letters on. */
+const matches = (word: string, wanted: readonly string[]): boolean => wanted.some((w, i) => word === w || (unspaced.test(w) && word.includes(w)) || (i === wanted.length - 1 && w.length >= 3 && word.startsWith(w)));
+
+/** The indexes of the words that a search finds; case and accents don't matter. */
 export function matching(words: readonly Word[], query: string): Set<number> {
   const wanted = fold(query);
-  const last = wanted.at(-1) ?? "";
-  const found = new Set<number>();
-  if (last === "") return found;
-  words.forEach((w, i) => {
-    if (fold(w.w).some((part) => wanted.includes(part) || part.startsWith(last))) found.add(i);
-  });
-  return found;
+  return new Set(words.flatMap((w, i) => (fold(w.w).some((part) => matches(part, wanted)) ? [i] : [])));
 }
 
 /** A text in pieces: those at odd indexes match a search. */
 export function pieces(text: string, query: string): string[] {
   const wanted = fold(query);
-  const last = wanted.at(-1);
-  if (last === undefined) return [text];
   const out = [""];
   for (const part of text.split(/([\p{L}\p{N}\p{Mn}]+)/u)) {
-    const word = fold(part)[0] ?? "";
-    const hit = word !== "" && (wanted.includes(word) || word.startsWith(last));
-    if (hit) out.push(part, "");
+    if (matches(fold(part)[0] ?? "", wanted)) out.push(part, "");
     else out[out.length - 1] += part;
   }
   return out;
