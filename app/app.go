@@ -91,6 +91,9 @@ func Main(args []string, web fs.FS, worker []string) int {
 	if s.place.NoDMABuf {
 		_ = os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1") // remembered from a start whose page stayed blank
 	}
+	if s.gpu() == linux.WebviewGpuPolicyNever {
+		drawWithoutDrivers()
+	}
 	return s.run()
 }
 

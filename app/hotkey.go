@@ -45,7 +45,8 @@ func (h *hotkeys) set(keys string) backend.HotkeyState {
 		return h.state
 	}
 	if err := h.register(keys); err != nil {
-		h.state.State, h.state.Reason = "unavailable", hotkeyReason(err)
+		h.state.State = "unavailable"
+		h.state.Code, h.state.Reason = hotkeyProblem(err)
 		return h.state
 	}
 	h.state.State = "active"
@@ -64,16 +65,17 @@ func (h *hotkeys) register(keys string) error {
 	return err
 }
 
-// hotkeyReason explains what to do instead. The same command can be a shortcut of the desktop.
-func hotkeyReason(err error) string {
+// hotkeyProblem names a problem and explains what to do instead. The same command can be a shortcut of
+// the desktop.
+func hotkeyProblem(err error) (code, reason string) {
 	const instead = "In your desktop's keyboard settings, add a shortcut with the command: helix voice toggle"
 	switch {
 	case errors.Is(err, hotkey.ErrTaken):
-		return "Another program uses these keys. Choose others."
+		return "taken", "Another program uses these keys. Choose others."
 	case errors.Is(err, hotkey.ErrUnsupported):
-		return "Programs can't register keys on this desktop. " + instead
+		return "unsupported", "Programs can't register keys on this desktop. " + instead
 	}
-	return "These keys can't be registered: " + err.Error() + "."
+	return "invalid", "These keys can't be registered: " + err.Error() + "."
 }
 
 // close releases the keys. Nothing can be registered afterwards.

@@ -42,6 +42,7 @@ type WindowState struct {
 type HotkeyState struct {
 	Keys   string `json:"keys"`
 	State  string `json:"state"`            // off, active or unavailable
+	Code   string `json:"code,omitempty"`   // taken, unsupported or invalid, if it is unavailable
 	Reason string `json:"reason,omitempty"` // why it is unavailable
 }
 

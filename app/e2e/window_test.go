@@ -113,6 +113,18 @@ func TestWindow(t *testing.T) {
 	w := launch(t, dir)
 	w.waitText("Tools")
 
+	t.Run("the process of the window loads no graphics driver", func(t *testing.T) {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", w.pid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, driver := range []string{"/dri/", "libLLVM", "libEGL_mesa"} {
+			if strings.Contains(string(maps), driver) {
+				t.Errorf("%s is loaded", driver)
+			}
+		}
+	})
+
 	t.Run("every screen in light and dark", func(t *testing.T) {
 		for _, theme := range []string{"light", "dark"} {
 			if err := w.js(nil, "document.documentElement.dataset.theme = arguments[0]", theme); err != nil {

@@ -223,7 +223,7 @@ async function find({ page, go, looks }) {
   await view(page, "Find").click();
   await page.getByText("Find an API").first().waitFor();
   await page.getByRole("button", { name: "Catalogs…" }).click();
-  await dialog(page).getByText("No catalogs yet.").waitFor();
+  await dialog(page).getByText("No catalogs yet").waitFor();
   await dialog(page).getByRole("textbox", { name: "List on the web" }).fill("https://lists.example/list.json");
   await dialog(page).getByRole("button", { name: "Add list" }).click();
   await toast(page, "Couldn't add the catalog").waitFor();
@@ -315,7 +315,7 @@ async function german({ page, go, shot }) {
   await page.evaluate(() => localStorage.setItem("helix.language", "de"));
   await page.reload();
   await go("discovery");
-  await page.getByText("Noch keine API-Tools").waitFor();
+  await page.getByText("Noch keine API-Werkzeuge").waitFor();
   await shot("german");
   await page.getByRole("main").getByRole("tab", { name: "Anfragen" }).click();
   await page.getByRole("option", { name: /Angenommen/ }).click();

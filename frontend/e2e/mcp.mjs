@@ -214,7 +214,7 @@ async function german({ page, go, shot }) {
   await page.evaluate(() => localStorage.setItem("helix.language", "de"));
   await page.reload();
   await go("mcp/servers/diary");
-  await page.getByRole("complementary", { name: "MCP-Server" }).getByText("von 3 Tools genehmigt").first().waitFor();
+  await page.getByRole("complementary", { name: "MCP-Server" }).getByText("von 3 Werkzeugen genehmigt").first().waitFor();
   await shot("german");
   await page.evaluate(() => localStorage.setItem("helix.language", "en"));
 }

@@ -86,7 +86,7 @@ async function empty({ page, go, looks }) {
   await page.getByRole("heading", { name: "Memory", level: 1 }).waitFor();
   await page.getByText("Import your ChatGPT, Claude or Obsidian history").waitFor();
   await looks("empty");
-  for (const [name, text] of [["Timeline", "No dates yet"], ["Conversations", "No conversations yet."], ["Documents", "No documents yet."]]) {
+  for (const [name, text] of [["Timeline", "No dates yet"], ["Conversations", "No conversations yet"], ["Documents", "No documents yet"]]) {
     await tab(page, name).click();
     await page.getByText(text).waitFor();
   }

@@ -33,7 +33,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
 
   // A token: made, copied, revoked, taken back.
   await go("settings/gateway");
-  await page.getByText("No extra tokens.").waitFor();
+  await page.getByText("No extra tokens").waitFor();
   await page.keyboard.press("n");
   const dialog = page.getByRole("dialog", { name: "New token" });
   await dialog.getByLabel("Name").fill("Build script");
@@ -45,7 +45,7 @@ export default async function ({ page, context, helix, rpc, go, looks, check }) 
   await looks("token");
   await page.getByRole("button", { name: "Done" }).click();
   await page.getByRole("button", { name: "Revoke", exact: true }).click();
-  await page.getByText("No extra tokens.").waitFor();
+  await page.getByText("No extra tokens").waitFor();
   await page.keyboard.press("Control+z");
   await page.getByText("Build script").waitFor();
   await until(async () => (await rpc("tokens.list", {})).total === 1, "the token lives on");

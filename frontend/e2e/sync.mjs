@@ -357,7 +357,7 @@ async function shares({ a, b }) {
   await a.looks("shared");
 
   await b.go("skills");
-  await b.page.getByRole("button", { name: "Import", exact: true }).click();
+  await b.page.getByRole("button", { name: "Import…", exact: true }).click();
   await dialog(b.page).getByText("Nobody shares a skill with everyone yet.").waitFor();
   await dialog(b.page).getByLabel("Shared link").fill(url);
   await b.looks("import-link");

@@ -233,7 +233,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   const bundle = JSON.parse(await readFile(file, "utf8"));
   check(bundle.format === "helix-tools" && bundle.tools.length === 1, "the file is a bundle with one tool");
 
-  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await page.getByRole("button", { name: "Import…", exact: true }).click();
   const sheet = page.getByRole("dialog", { name: "Import tools" });
   await sheet.locator("input[type=file]").setInputFiles(file);
   await sheet.getByText(/Signed by/).waitFor();
@@ -250,7 +250,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   // A changed tool under an old signature is rejected, with the one way on.
   bundle.tools[0].definition.code += "\n// changed";
   await writeFile(file, JSON.stringify(bundle));
-  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await page.getByRole("button", { name: "Import…", exact: true }).click();
   await sheet.locator("input[type=file]").setInputFiles(file);
   await sheet.getByText("The signature doesn't match.").waitFor();
   await looks("import-invalid");
@@ -279,7 +279,7 @@ async function importing({ page, helix, go, check, looks, rpc }) {
   await rpc("tools.delete", { toolId: third.id });
   await go("tools");
 
-  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await page.getByRole("button", { name: "Import…", exact: true }).click();
   await sheet.getByRole("textbox", { name: "Address or link" }).fill("helix://tools/shared/../../x");
   await sheet.getByRole("button", { name: "Review" }).click();
   await sheet.getByText("Paste an https address").waitFor();

@@ -5,6 +5,12 @@ import { screens } from "./screens";
 const id = "0198c5a2-7d00-7000-8000-000000000001";
 const target = (link: string): string | null => fromLink(link, screens);
 
+it("each screen has a shortcut of its own", () => {
+  const keys = screens.flatMap((s) => s.keys ?? []);
+  expect(keys.length).toBeGreaterThanOrEqual(screens.length);
+  expect(keys.filter((k, i) => keys.indexOf(k) !== i)).toEqual([]);
+});
+
 describe("links", () => {
   it("open every screen, its things and its parts", () => {
     expect(screens.map((s) => s.id).sort()).toEqual(["activity", "approvals", "channels", "chat", "discovery", "insights", "mcp", "memory", "psychology", "schedules", "settings", "skills", "sync", "tools", "trash", "voice"]);

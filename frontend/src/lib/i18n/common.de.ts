@@ -153,6 +153,7 @@ export default {
   everywhere: "Überall",
   appearance: "Darstellung",
   openPalette: "Befehlspalette öffnen",
+  keyNames: { mod: "Strg", ctrl: "Strg", shift: "Umschalt", alt: "Alt", super: "Super", enter: "Enter", escape: "Esc", delete: "Entf", insert: "Einfg", space: "Leertaste", home: "Pos1", end: "Ende", pageup: "Bild auf", pagedown: "Bild ab" },
   showShortcuts: "Tastenkürzel anzeigen",
   shortcuts: "Tastenkürzel",
   undoLast: "Letzte Aktion rückgängig machen",

@@ -161,6 +161,7 @@ export const en = {
   everywhere: "Everywhere",
   appearance: "Appearance",
   openPalette: "Open command palette",
+  keyNames: { mod: "Ctrl", ctrl: "Ctrl", shift: "Shift", alt: "Alt", super: "Super", enter: "Enter", escape: "Esc", delete: "Del", insert: "Ins", space: "Space", home: "Home", end: "End", pageup: "Page Up", pagedown: "Page Down" },
   showShortcuts: "Show keyboard shortcuts",
   shortcuts: "Keyboard shortcuts",
   undoLast: "Undo the last action",

@@ -71,7 +71,7 @@ export default {
   "setting.telemetry.content": "Auch Fragen und Antworten an den Sammler senden, ohne Geheimnisse.",
   "setting.app.theme": "Farben des Fensters.",
   "setting.app.close_to_tray": "Helix läuft im Infobereich weiter, wenn das Fenster geschlossen wird.",
-  "setting.app.hotkey": "Tasten, die überall eine Sprachaufnahme starten und beenden, zum Beispiel Ctrl+Shift+Space. Leer: keine.",
+  "setting.app.hotkey": "Tasten, die überall eine Sprachaufnahme starten und beenden, zum Beispiel Ctrl+Shift+Space (Strg+Umschalt+Leertaste). Leer: keine.",
   "setting.app.start_hidden": "Ohne Fenster starten.",
   "setting.app.gpu": "Das Fenster mit der Grafikkarte zeichnen.",
   "setting.notifications.enabled": "Benachrichtigungen zeigen. Ausgeschaltet stehen sie nur im Verlauf der Läufe.",

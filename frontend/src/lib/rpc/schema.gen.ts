@@ -1190,6 +1190,8 @@ export interface BackendHotkeyState {
   keys: string;
   /** off, active or unavailable */
   state: string;
+  /** taken, unsupported or invalid, if it is unavailable */
+  code?: string;
   /** why it is unavailable */
   reason?: string;
 }

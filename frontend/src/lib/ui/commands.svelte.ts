@@ -1,4 +1,5 @@
 import { untrack } from "svelte";
+import { common } from "../i18n/common";
 
 /**
  * The command table. Palette, shortcuts and menus read it; nothing else defines a shortcut. A command that
@@ -40,11 +41,12 @@ export type CommandSource = (query: string) => Promise<Command[]> | Command[];
 
 export const isMac = typeof navigator !== "undefined" && /Mac|iPhone|iPad/.test(navigator.platform);
 
-/** The parts of a shortcut as keycaps: `mod+shift+a` → ["Ctrl", "Shift", "A"]. */
+const arrows: Readonly<Record<string, string>> = { arrowup: "↑", arrowdown: "↓", arrowleft: "←", arrowright: "→", up: "↑", down: "↓", left: "←", right: "→" };
+const macKeys: Readonly<Record<string, string>> = { mod: "⌘", super: "⌘", shift: "⇧", alt: "⌥", ctrl: "⌃", enter: "↩", escape: "esc", delete: "⌫" };
+
+/** The parts of a shortcut as keycaps, as they are labeled in the language of the interface: `mod+shift+a` → ["Ctrl", "Shift", "A"]. */
 export function keycaps(keys: string, mac = isMac): string[] {
-  const names: Record<string, string> = mac
-    ? { mod: "⌘", shift: "⇧", alt: "⌥", ctrl: "⌃", enter: "↩", escape: "esc", delete: "⌫", arrowup: "↑", arrowdown: "↓", space: "Space" }
-    : { mod: "Ctrl", shift: "Shift", alt: "Alt", ctrl: "Ctrl", enter: "Enter", escape: "Esc", delete: "Del", arrowup: "↑", arrowdown: "↓", space: "Space" };
+  const names: Record<string, string> = { ...common.keyNames, ...arrows, ...(mac ? macKeys : {}) };
   return keys.split(/[+ ]/).map((k) => names[k.toLowerCase()] ?? (k.length === 1 ? k.toUpperCase() : k));
 }
 

@@ -107,6 +107,8 @@ describe("Commands", () => {
   it("writes keys as each system does", () => {
     expect(keycaps("mod+shift+a", false)).toEqual(["Ctrl", "Shift", "A"]);
     expect(keycaps("mod+shift+a", true)).toEqual(["⌘", "⇧", "A"]);
+    expect(keycaps("Ctrl+Super+PageUp", false)).toEqual(["Ctrl", "Super", "Page Up"]);
+    expect(keycaps("Alt+Left", false)).toEqual(["Alt", "←"]);
     expect(chord(press("?", { shiftKey: true }), false)).toBe("?");
     expect(chord(press("k", { metaKey: true }), true)).toBe("mod+k");
     expect(chord(press(" "), false)).toBe("space");

@@ -14,5 +14,5 @@ export const screen: ScreenDef = {
   link: (s, isId) => (s.length === 2 && s[0] === "runs" && isId(s[1]) ? `activity/run/${s[1]}` : null),
   item: (id) => `activity/subject/${id}`,
   load: () => import("./Activity.svelte"),
-  keys: "g y",
+  keys: "g l",
 };

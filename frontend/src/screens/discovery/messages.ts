@@ -158,7 +158,7 @@ export const en = {
     open: "Catalogs…",
     title: "Catalogs",
     text: "APIs in these folders and lists are found too. Adding one still needs your approval.",
-    none: "No catalogs yet.",
+    none: "No catalogs yet",
     failed: "Couldn't load the catalogs.",
     entries: (n: number) => plural(n, { one: "API", other: "APIs" }),
     refresh: "Read again",

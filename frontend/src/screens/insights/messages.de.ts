@@ -63,6 +63,7 @@ export default {
     growth_theme: "Wachstum",
   },
 
+  percent: (percent: number) => `${percent} %`,
   confidence: (percent: number) => `Sicherheit ${percent} %`,
   rowLabel: (type: string, text: string, percent: number) => `${type}: ${text} Sicherheit ${percent} %`,
   why: "Begründung",

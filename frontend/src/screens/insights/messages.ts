@@ -63,6 +63,7 @@ export const en = {
   } as Record<string, string>,
 
   // A pattern
+  percent: (percent: number) => `${percent}%`,
   confidence: (percent: number) => `Confidence ${percent}%`,
   rowLabel: (type: string, text: string, percent: number) => `${type}: ${text} Confidence ${percent}%`,
   why: "Why",

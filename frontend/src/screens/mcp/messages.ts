@@ -9,7 +9,7 @@ export const en = {
     filter: "Filter MCP servers",
     loading: "Loading MCP servers",
     failed: "Couldn't load MCP servers.",
-    kept: "They are unchanged.",
+    kept: "Your servers are unchanged.",
     noMatch: "No matching MCP servers",
   },
   paletteWords: "model context protocol connections servers tools",

@@ -198,7 +198,7 @@ export default {
       failed: "Die Gespräche konnten nicht geladen werden.",
       kept: "Sie sind unverändert.",
       noMatch: "Keine passenden Titel",
-      none: "Noch keine Gespräche.",
+      none: "Noch keine Gespräche",
       noneText: "Importieren Sie einen Export aus ChatGPT oder Claude, um die Gespräche hier zu lesen.",
     },
     documents: {
@@ -210,7 +210,7 @@ export default {
       failed: "Die Dokumente konnten nicht geladen werden.",
       kept: "Sie sind unverändert.",
       noMatch: "Keine passenden Titel",
-      none: "Noch keine Dokumente.",
+      none: "Noch keine Dokumente",
       noneText: "Importieren Sie Notizen oder Textdateien, um sie hier zu lesen.",
     },
   },

@@ -205,7 +205,7 @@ export const en = {
       failed: "Couldn't load conversations.",
       kept: "They are unchanged.",
       noMatch: "No matching titles",
-      none: "No conversations yet.",
+      none: "No conversations yet",
       noneText: "Import a ChatGPT or Claude export to read its conversations here.",
     },
     documents: {
@@ -217,7 +217,7 @@ export const en = {
       failed: "Couldn't load documents.",
       kept: "They are unchanged.",
       noMatch: "No matching titles",
-      none: "No documents yet.",
+      none: "No documents yet",
       noneText: "Import notes or text files to read them here.",
     },
   },

@@ -23,6 +23,11 @@ export class DesktopState {
     const a = this.app.data;
     return !a || a.trayHost ? "" : a.display === "none" ? t.desktop.noWindow : t.desktop.noTray;
   });
+  /** Why the hotkey is not registered, or "". */
+  readonly hotkeyProblem = $derived.by(() => {
+    const { code = "", reason = "" } = this.app.data?.hotkey ?? {};
+    return (t.desktop.hotkeyProblems as Record<string, string>)[code] ?? reason;
+  });
   #rpc: Rpc;
   #off: (() => void)[];
 

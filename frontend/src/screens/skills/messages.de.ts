@@ -33,7 +33,7 @@ export default {
   newWords: "bauen verketten erstellen",
   importSkill: "Skill importieren…",
   importWords: "datei link geteilt",
-  import: "Importieren",
+  import: "Importieren…",
   templates: "Vorlagen",
   fromTemplate: "Neuer Skill aus einer Vorlage…",
   dropSkill: "Skill-Datei zum Importieren hier ablegen",

@@ -34,7 +34,7 @@ export const en = {
   newWords: "build chain create",
   importSkill: "Import skill…",
   importWords: "file link shared",
-  import: "Import",
+  import: "Import…",
   templates: "Templates",
   fromTemplate: "New skill from a template…",
   dropSkill: "Drop a skill file to import it",

@@ -57,8 +57,8 @@ export const screen: ScreenDef = {
       { ...all, id: "sync.resume", title: t.resumeSync, when: () => status.data?.state === "paused", run: () => syncScreen().setPaused(false) },
       { ...all, id: "sync.invite", title: t.invite, when: () => connected() && rpc.can("sync.invite"), run: () => (nav.go("sync/devices"), syncScreen().connecting.openInvite()) },
       { ...all, id: "sync.disconnect", title: t.leave, when: () => connected() && rpc.can("sync.disconnect"), run: () => (nav.go("sync"), (syncScreen().disconnecting = true)) },
-      { ...all, id: "sync.connect", title: t.connectHub, when: () => status.data?.state === "off" && rpc.can("sync.setup"), run: () => (nav.go("sync"), syncScreen().connecting.begin("hub")) },
-      { ...all, id: "sync.enter_code", title: t.enterCode, when: () => status.data?.state === "off" && rpc.can("sync.enroll"), run: () => (nav.go("sync"), syncScreen().connecting.begin("code")) },
+      { ...all, id: "sync.connect", title: t.connectHubMore, when: () => status.data?.state === "off" && rpc.can("sync.setup"), run: () => (nav.go("sync"), syncScreen().connecting.begin("hub")) },
+      { ...all, id: "sync.enter_code", title: t.enterCodeMore, when: () => status.data?.state === "off" && rpc.can("sync.enroll"), run: () => (nav.go("sync"), syncScreen().connecting.begin("code")) },
       ...views.map((v) => ({ ...all, id: `sync.view.${v}`, title: t.openView[v], when: connected, run: () => nav.go(v === "conflicts" ? "sync" : `sync/${v}`) })),
     ];
   },

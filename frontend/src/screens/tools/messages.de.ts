@@ -90,7 +90,7 @@ export default {
   queued: "In der Warteschlange…",
   newTool: "Neues Werkzeug",
   newWords: "erstellen schreiben",
-  import: "Importieren",
+  import: "Importieren…",
   importTools: "Werkzeuge importieren…",
   importWords: "datei paket link",
   toolSecrets: "Geheimnisse für Werkzeuge…",

@@ -75,7 +75,7 @@ export const en = {
   installWords: "module file add wasm",
   dropFile: "Drop a tools file or a .wasm module here",
   newWords: "create write",
-  import: "Import",
+  import: "Import…",
   importTools: "Import tools…",
   importWords: "file bundle link",
   toolSecrets: "Tool secrets…",
