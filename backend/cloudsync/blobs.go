@@ -37,9 +37,6 @@ const (
 	fetchTime     = 10 * time.Minute
 )
 
-// binaryMode transfers chunks in the binary format, at half the size of the text format.
-const binaryMode = pgx.QueryExecModeDescribeExec
-
 // blobState is what this device knows about blobs on the hub. Guarded by turn.
 type blobState struct {
 	conn    *pgx.Conn         // for which the rest is valid
@@ -116,7 +113,7 @@ func parseSum(text string) (sum [32]byte, ok bool) {
 // withoutBlobs removes from a batch the rows whose blobs are not on the hub yet. sendBlobs sends those
 // blobs.
 func (s *Service) withoutBlobs(batch []sent) ([]sent, error) {
-	if s.blobs.conn != s.conn {
+	if s.blobs.sent == nil || s.blobs.conn != s.conn {
 		s.blobs = blobState{conn: s.conn, sent: map[[32]byte]bool{}, waiting: map[[32]byte]bool{}, rate: s.blobs.rate, used: s.blobs.used}
 	}
 	out := batch[:0]
@@ -161,7 +158,7 @@ func (s *Service) missingBlobs(x sent) (missing [][32]byte, err error) {
 
 // sendBlobs sends the blobs for which rows wait, at most blobTurn bytes. It returns whether any were
 // completed, so that rows can be sent now, and whether more remain.
-func (s *Service) sendBlobs(ctx context.Context, c *pgx.Conn, l local) (done, more bool, err error) {
+func (s *Service) sendBlobs(ctx context.Context, h link, l local) (done, more bool, err error) {
 	if len(s.blobs.waiting) == 0 {
 		return false, false, nil
 	}
@@ -174,7 +171,7 @@ func (s *Service) sendBlobs(ctx context.Context, c *pgx.Conn, l local) (done, mo
 		if left <= 0 {
 			return done, true, nil
 		}
-		whole, err := s.sendBlob(ctx, c, ring, l.keyVersion, sum, &left)
+		whole, err := s.sendBlob(ctx, h, ring, l.keyVersion, sum, &left)
 		if err != nil {
 			return done, true, err
 		}
@@ -188,7 +185,7 @@ func (s *Service) sendBlobs(ctx context.Context, c *pgx.Conn, l local) (done, mo
 
 // sendBlob sends chunks of one blob that the hub lacks, until left is used up. A blob that this
 // device does not have, or that is too large, is not sent; the rows that refer to it are.
-func (s *Service) sendBlob(ctx context.Context, c *pgx.Conn, ring keyRing, version int, sum [32]byte, left *int) (whole bool, err error) {
+func (s *Service) sendBlob(ctx context.Context, h link, ring keyRing, version int, sum [32]byte, left *int) (whole bool, err error) {
 	f, err := s.db.Blobs().OpenLocal(storage.Ref{SHA256: sum})
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable) {
 		return true, nil
@@ -213,13 +210,12 @@ func (s *Service) sendBlob(ctx context.Context, c *pgx.Conn, ring keyRing, versi
 	if err != nil {
 		return false, err
 	}
-	var begun int
-	err = c.QueryRow(ctx, `select chunk_size from public.blobs where user_id = app.uid() and blob_id = $1`, id.id[:]).Scan(&begun)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	var begun *hubBlob
+	if err := h.call(ctx, "blob", &begun, id.id[:]); err != nil {
 		return false, err
 	}
-	if begun > 0 {
-		chunk = begun
+	if begun != nil {
+		chunk = begun.Chunk
 	}
 	key, err := ring.blobKey(version, sum, chunk)
 	if err != nil {
@@ -234,7 +230,7 @@ func (s *Service) sendBlob(ctx context.Context, c *pgx.Conn, ring keyRing, versi
 		return false, err
 	}
 	var missing []int32
-	if err := c.QueryRow(ctx, `select sync.blob_begin($1, $2, $3, $4)`, key.id[:], size, chunk, digests).Scan(&missing); err != nil {
+	if err := h.call(ctx, "blob_begin", &missing, key.id[:], size, chunk, digests); err != nil {
 		return false, err
 	}
 	buffer := make([]byte, chunk)
@@ -247,20 +243,13 @@ func (s *Service) sendBlob(ctx context.Context, c *pgx.Conn, ring keyRing, versi
 			return false, err
 		}
 		begin := time.Now()
-		if err := s.putChunk(ctx, c, key, int(n), buffer[:k]); err != nil {
+		if err := h.call(ctx, "blob_put", nil, key.id[:], n, key.encode(int(n), buffer[:k])); err != nil {
 			return false, err
 		}
 		s.blobs.rate = float64(k) / max(time.Since(begin).Seconds(), 1e-6)
 		*left -= max(k, 1)
 	}
 	return true, nil
-}
-
-func (s *Service) putChunk(ctx context.Context, c *pgx.Conn, key blobKey, n int, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	_, err := c.Exec(ctx, `select sync.blob_put($1, $2, $3)`, binaryMode, key.id[:], n, key.encode(n, data))
-	return err
 }
 
 // eachChunk calls fn with each chunk of f. A file without content has one chunk, which is empty.
@@ -290,18 +279,29 @@ func (s *Service) FetchBlob(ctx context.Context, sum [32]byte) error {
 	if l.hub == nil || s.failed() {
 		return errNoBlob
 	}
-	return s.session(ctx, func(ctx context.Context, c *pgx.Conn, l local) error {
+	fetch := func(ctx context.Context, h caller, l local) error {
 		ring, err := s.ring(ctx, l)
 		if err != nil {
 			return err
 		}
-		return s.fetchBlob(ctx, c, ring, sum)
-	})
+		return s.fetchBlob(ctx, h, ring, sum)
+	}
+	if !s.polls() {
+		return s.session(ctx, func(ctx context.Context, c *pgx.Conn, l local) error { return fetch(ctx, direct{s, c}, l) })
+	}
+	var h link
+	if err := s.exclusive(ctx, func() (err error) { h, l, err = s.reach(ctx); return err }); err != nil {
+		return err
+	}
+	if connection(h) == nil && !l.greeting.Calls {
+		return errNoBlob
+	}
+	return fetch(ctx, inTurn{s, h}, l)
 }
 
 var errNoBlob = fault.NotFoundf("The file for this entry isn't on this device.")
 
-func (s *Service) fetchBlob(ctx context.Context, c *pgx.Conn, ring keyRing, sum [32]byte) error {
+func (s *Service) fetchBlob(ctx context.Context, h caller, ring keyRing, sum [32]byte) error {
 	versions := slices.Sorted(maps.Keys(ring))
 	slices.Reverse(versions)
 	if len(versions) == 0 {
@@ -312,25 +312,41 @@ func (s *Service) fetchBlob(ctx context.Context, c *pgx.Conn, ring keyRing, sum 
 		if err != nil {
 			return err
 		}
-		var chunk, count int
-		err = c.QueryRow(ctx, `select chunk_size, cardinality(digests) from public.blobs where user_id = app.uid() and blob_id = $1 and complete`, id.id[:]).Scan(&chunk, &count)
-		if errors.Is(err, pgx.ErrNoRows) {
+		var b *hubBlob
+		if err := h.call(ctx, "blob", &b, id.id[:]); err != nil {
+			return err
+		}
+		if b == nil || !b.Complete {
 			continue
 		}
+		key, err := ring.blobKey(v, sum, b.Chunk)
 		if err != nil {
 			return err
 		}
-		key, err := ring.blobKey(v, sum, chunk)
-		if err != nil {
-			return err
-		}
-		return s.receive(ctx, c, key, sum, chunk, count)
+		return s.receive(ctx, h, key, sum, b.Chunk, b.Count)
 	}
 	return errNoBlob
 }
 
+// hubBlob is a blob on the hub.
+type hubBlob struct {
+	Chunk    int  `json:"chunk"` // size of a chunk
+	Count    int  `json:"count"`
+	Complete bool `json:"complete"`
+}
+
+// inTurn takes turns with the exchanges of changes.
+type inTurn struct {
+	s *Service
+	h link
+}
+
+func (t inTurn) call(ctx context.Context, name string, out any, args ...any) error {
+	return t.s.exclusive(ctx, func() error { return t.h.call(ctx, name, out, args...) })
+}
+
 // receive downloads the chunks of a blob to a file, which it then moves to the blobs.
-func (s *Service) receive(ctx context.Context, c *pgx.Conn, key blobKey, sum [32]byte, chunk, count int) (err error) {
+func (s *Service) receive(ctx context.Context, h caller, key blobKey, sum [32]byte, chunk, count int) (err error) {
 	select {
 	case s.receiving <- struct{}{}: // one at a time, so that nobody else writes the file
 	case <-ctx.Done():
@@ -354,19 +370,22 @@ func (s *Service) receive(ctx context.Context, c *pgx.Conn, key blobKey, sum [32
 		return err
 	}
 	for n := int(have / int64(chunk)); n < count; n++ {
-		data, err := s.getChunk(ctx, c, key, n)
-		if err != nil {
+		var data []byte
+		if err := h.call(ctx, "blob_get", &data, key.id[:], n); err != nil {
 			return err
+		}
+		if data, err = key.decode(n, data); err != nil {
+			return fault.Unavailablef("The file from the hub is damaged. It was not used.").WithCause(err)
 		}
 		if _, err := f.WriteAt(data, int64(n)*int64(chunk)); err != nil {
 			return err
 		}
 	}
-	h := sha256.New()
-	if err := rewound(f, func() error { _, err := io.Copy(h, f); return err }); err != nil {
+	hash := sha256.New()
+	if err := rewound(f, func() error { _, err := io.Copy(hash, f); return err }); err != nil {
 		return err
 	}
-	if [32]byte(h.Sum(nil)) != sum {
+	if [32]byte(hash.Sum(nil)) != sum {
 		return errors.Join(os.Remove(name), fault.Unavailablef("The file from the hub is damaged. It was not used."))
 	}
 	if err := rewound(f, func() error { _, err := s.db.Blobs().Put(ctx, f); return err }); err != nil {
@@ -382,23 +401,9 @@ func rewound(f io.Seeker, fn func() error) error {
 	return fn()
 }
 
-func (s *Service) getChunk(ctx context.Context, c *pgx.Conn, key blobKey, n int) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
-	var data []byte
-	if err := c.QueryRow(ctx, `select sync.blob_get($1, $2)`, binaryMode, key.id[:], n).Scan(&data); err != nil {
-		return nil, err
-	}
-	plain, err := key.decode(n, data)
-	if err != nil {
-		return nil, fault.Unavailablef("The file from the hub is damaged. It was not used.").WithCause(err)
-	}
-	return plain, nil
-}
-
 // keepBlobs tells the hub once a day which blobs rows refer to, so that it removes the others after 30
 // days. If this device keeps all blobs, it downloads those that it lacks.
-func (s *Service) keepBlobs(ctx context.Context, c *pgx.Conn, l local, r *Round) error {
+func (s *Service) keepBlobs(ctx context.Context, h link, l local, r *Round) error {
 	keep := s.o.KeepBlobs != nil && s.o.KeepBlobs() && (r.Pulled > 0 || s.blobs.used.IsZero())
 	report := time.Since(s.blobs.used) > blobUsedEvery
 	if !keep && !report {
@@ -423,7 +428,7 @@ func (s *Service) keepBlobs(ctx context.Context, c *pgx.Conn, l local, r *Round)
 				ids = append(ids, slices.Clone(k.id[:]))
 			}
 		}
-		if _, err := c.Exec(ctx, `select sync.blob_used($1)`, ids); err != nil {
+		if err := h.call(ctx, "blob_used", nil, ids); err != nil {
 			return err
 		}
 		s.blobs.used = time.Now()
@@ -435,7 +440,7 @@ func (s *Service) keepBlobs(ctx context.Context, c *pgx.Conn, l local, r *Round)
 		f, err := s.db.Blobs().OpenLocal(storage.Ref{SHA256: sum})
 		if err == nil {
 			err = f.Close()
-		} else if err = s.fetchBlob(ctx, c, ring, sum); fault.Is(err, fault.NotFound) {
+		} else if err = s.fetchBlob(ctx, h, ring, sum); fault.Is(err, fault.NotFound) {
 			err = nil // not sent yet, or lost everywhere
 		}
 		if err != nil {

@@ -234,7 +234,7 @@ func (s *Service) open(ctx context.Context) (_ *pgx.Conn, l local, err error) {
 	if err := s.hello(ctx, direct{s, s.conn}, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
-	if err := s.exchangeKeys(ctx, s.conn, &l); err != nil {
+	if err := s.exchangeKeys(ctx, direct{s, s.conn}, &l); err != nil {
 		return nil, l, hubError(l.hub.Host, err)
 	}
 	s.greeted = time.Now()

@@ -205,18 +205,7 @@ func rawValue(text, field string) json.RawMessage {
 func (c conflict) suggested() string {
 	for _, side := range []string{"mine", "theirs"} {
 		values, err := c.values(map[string]json.RawMessage{"mine": c.Mine, "theirs": c.Theirs}[side])
-		if err != nil {
-			continue
-		}
-		same := true
-		for name, v := range values {
-			if name == deletedAt {
-				same = same && (v == nil) == (c.item.Values[name] == nil)
-			} else {
-				same = same && equal(v, c.item.Values[name])
-			}
-		}
-		if same {
+		if err == nil && c.item.has(values) {
 			return side
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -48,9 +47,10 @@ func (c Cipher) seal(table, column string, id uuid.UUID, text string) string {
 		}
 		return text
 	}
-	nonce := make([]byte, aead.NonceSize())
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(text)+aead.Overhead())
 	_, _ = rand.Read(nonce) // never fails
-	return fmt.Sprintf("%s%d.%s", encrypted, c.version, base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(text), additional(table, column, id, c.version))))
+	out := append(strconv.AppendInt([]byte(encrypted), int64(c.version), 10), '.')
+	return string(base64.RawURLEncoding.AppendEncode(out, aead.Seal(nonce, nonce, []byte(text), additional(table, column, id, c.version))))
 }
 
 // keyError reports a value that this device has no key for.

@@ -20,8 +20,8 @@ import (
 )
 
 // Where a firewall blocks the database, a device that was set up by signing in calls the functions of the hub
-// through its project, over HTTPS. There are no notifications, so it asks every ten seconds. What is not
-// part of an exchange of rows, such as files, new keys and the list of devices, waits for the database.
+// through its project, over HTTPS. There are no notifications, so it asks every ten seconds. What is no
+// exchange of rows, keys and files, such as the list of devices, waits for the database.
 const (
 	askEvery    = 10 * time.Second
 	directEvery = time.Minute // between attempts to reach the database meanwhile
@@ -114,9 +114,9 @@ func (s *Service) reach(ctx context.Context) (h link, l local, err error) {
 			return nil, l, err
 		}
 		s.triedDirect = time.Now()
-		if err := s.hangUp(); err != nil {
-			s.o.Logger.Debug("close the connection to the hub", "err", err)
-		}
+	}
+	if err := s.hangUp(); err != nil { // of another call, such as Invite
+		s.o.Logger.Debug("close the connection to the hub", "err", err)
 	}
 	defer func() {
 		if err != nil {
@@ -136,7 +136,10 @@ func (s *Service) reach(ctx context.Context) (h link, l local, err error) {
 		return nil, l, hubError(w.project.host(), err)
 	}
 	w.epoch = l.greeting.Epoch
-	return w, l, nil
+	if l.greeting.Calls {
+		err = s.exchangeKeys(ctx, w, &l)
+	}
+	return w, l, hubError(w.project.host(), err)
 }
 
 // unreachable reports whether err is that the database did not answer at all.
@@ -183,6 +186,13 @@ func (h *https) rpc(ctx context.Context, name string, p map[string]any, out any)
 		}
 		return h.project.refusal(status, text)
 	}
+}
+
+func (h *https) call(ctx context.Context, name string, out any, args ...any) error {
+	if out == nil {
+		out = new(json.RawMessage)
+	}
+	return h.rpc(ctx, "sync_call", map[string]any{"call": name, "args": args}, out)
 }
 
 func (h *https) hello(ctx context.Context, p map[string]any) (g greeting, err error) {

@@ -1,6 +1,7 @@
 package cloudsync
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -170,6 +172,75 @@ func TestFirstCopyOverHTTPS(t *testing.T) {
 		t.Error("its own row was not sent")
 	}
 	same(t, a, b)
+}
+
+func TestKeysAndFilesOverHTTPS(t *testing.T) {
+	t.Parallel()
+	f := newFirewall(t)
+	a := f.signedIn(t)
+	f.Block(true)
+	a.now() // publishes the key with which it receives others
+	f.Block(false)
+	b, c := f.outside(t, a), newDevice(t)
+	c.join(b)
+	for _, d := range []*device{a, b} {
+		d.o.Partial = t.TempDir()
+	}
+	f.Block(true)
+	must[RotateKeyResult](t)(b.RotateKey(b.ctx, struct{}{}))
+	id := b.remember("encrypted with the new key")
+	mine, theirs := noise(2*blobChunk+17, 1), noise(blobChunk, 2)
+	sent, received := a.module("sent", mine), b.module("received", theirs)
+	b.now()
+	a.now()
+	c.now()
+	if c.text(id) != "" {
+		t.Error("c has the new key too early")
+	}
+	a.now() // sends the new key to c
+	settleAll(c, b)
+	for _, d := range []*device{a, c} {
+		if got := d.text(id); got != "encrypted with the new key" {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := must[[]byte](t)(b.content(sent)); !bytes.Equal(got, mine) {
+		t.Errorf("sent %d bytes, %d arrived", len(mine), len(got))
+	}
+	if got := must[[]byte](t)(a.content(received)); !bytes.Equal(got, theirs) {
+		t.Errorf("%d of %d bytes were received", len(got), len(theirs))
+	}
+	if got := a.state(); got != Polling {
+		t.Errorf("state %s", got)
+	}
+}
+
+// A hub of a former version has no functions for keys and files over HTTPS. They wait for the database.
+func TestFilesWaitForTheDatabaseOnAFormerHub(t *testing.T) {
+	t.Parallel()
+	f := newFirewall(t)
+	if _, err := admin(t, f.dsn).Exec(t.Context(), `set role helix_owner; drop function public.sync_call(jsonb); alter function public.sync_hello(jsonb) rename to hello_with_calls;
+		create function public.sync_hello(p jsonb) returns jsonb language sql as 'select public.hello_with_calls(p) - ''calls''';
+		grant execute on function public.sync_hello(jsonb) to authenticated`); err != nil {
+		t.Fatal(err)
+	}
+	a := f.signedIn(t)
+	a.now()
+	b := f.outside(t, a)
+	b.o.Partial = t.TempDir()
+	f.Block(true)
+	data := noise(1000, 1)
+	ref, id := a.module("module", data), a.remember("without a file")
+	settleAll(a, b)
+	if b.text(id) != "without a file" || one[int](b, `SELECT count(*) FROM skills`) != 0 {
+		t.Error("the file must wait, the text must not")
+	}
+	f.Block(false)
+	a.triedDirect = time.Time{}
+	settleAll(a, b)
+	if got := must[[]byte](t)(b.content(ref)); !bytes.Equal(got, data) {
+		t.Errorf("%d bytes", len(got))
+	}
 }
 
 func TestOnlyTheDeviceItselfCallsOverHTTPS(t *testing.T) {

@@ -166,6 +166,7 @@ type greeting struct {
 	KeyVersion    int       `json:"keyVersion"`
 	BoxVersion    int       `json:"boxVersion"` // version of the key with which this device's box was published
 	KeyWanted     bool      `json:"keyWanted"`  // another device lacks the newest key
+	Calls         bool      `json:"calls"`      // over HTTPS: the hub has sync_call
 }
 
 // callJSON calls a hub function that takes and returns JSON, and decodes the result into out.

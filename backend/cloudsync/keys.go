@@ -18,7 +18,6 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"helix/backend/audit"
@@ -212,7 +211,7 @@ func (s *Service) boxKey(ctx context.Context) (*ecdh.PrivateKey, error) {
 
 // exchangeKeys receives keys that other devices created and sends the newest one to devices that
 // lack it. Rows that could not be decrypted without a new key are retried.
-func (s *Service) exchangeKeys(ctx context.Context, c *pgx.Conn, l *local) error {
+func (s *Service) exchangeKeys(ctx context.Context, h link, l *local) error {
 	g := l.greeting
 	if !l.hub.Private || g.KeyVersion <= l.keyVersion && g.BoxVersion >= l.keyVersion && !g.KeyWanted {
 		return nil
@@ -226,30 +225,30 @@ func (s *Service) exchangeKeys(ctx context.Context, c *pgx.Conn, l *local) error
 		return err
 	}
 	if g.KeyVersion > l.keyVersion {
-		if err := s.learnKeys(ctx, c, l, private, ring); err != nil {
+		if err := s.learnKeys(ctx, h, l, private, ring); err != nil {
 			return err
 		}
 	}
 	if g.BoxVersion < l.keyVersion {
 		public := private.PublicKey().Bytes()
-		if _, err := c.Exec(ctx, `select app.publish_box($1, $2, $3)`, public, boxMAC(ring[l.keyVersion], l.hub.Device, public), l.keyVersion); err != nil {
+		if err := h.call(ctx, "publish_box", nil, public, boxMAC(ring[l.keyVersion], l.hub.Device, public), l.keyVersion); err != nil {
 			return err
 		}
 	}
 	if g.KeyWanted && l.keyVersion == g.KeyVersion {
 		var k hubKeys
-		if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
+		if err := h.call(ctx, "keys", &k); err != nil {
 			return err
 		}
-		return s.handOn(ctx, c, k, ring, l.keyVersion, false)
+		return s.handOn(ctx, h, k, ring, l.keyVersion, false)
 	}
 	return nil
 }
 
 // learnKeys stores the keys that were encrypted for this device.
-func (s *Service) learnKeys(ctx context.Context, c *pgx.Conn, l *local, private *ecdh.PrivateKey, ring keyRing) error {
+func (s *Service) learnKeys(ctx context.Context, h link, l *local, private *ecdh.PrivateKey, ring keyRing) error {
 	var k hubKeys
-	if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
+	if err := h.call(ctx, "keys", &k); err != nil {
 		return err
 	}
 	for _, x := range k.Sealed { // ordered by version
@@ -315,7 +314,7 @@ func (s *Service) logSensitive(tx *storage.Tx) error {
 
 // handOn encrypts the keys for the devices that lack the newest one and stores them on the hub. If
 // isNew is set, it does so for all devices and for the recovery code.
-func (s *Service) handOn(ctx context.Context, c *pgx.Conn, k hubKeys, ring keyRing, version int, isNew bool) error {
+func (s *Service) handOn(ctx context.Context, h link, k hubKeys, ring keyRing, version int, isNew bool) error {
 	sealed, keys := map[string][]byte{}, sealedKeys{ring, ring.proofs()}
 	for _, d := range k.Devices {
 		if d.Has && !isNew {
@@ -339,8 +338,7 @@ func (s *Service) handOn(ctx context.Context, c *pgx.Conn, k hubKeys, ring keyRi
 		}
 		mac = boxMAC(ring[version], uuid.Nil, k.Recovery.Key)
 	}
-	_, err := c.Exec(ctx, `select app.add_key($1, $2, $3, $4)`, version, jsonText(sealed), wrapped, mac)
-	return err
+	return h.call(ctx, "add_key", nil, version, jsonText(sealed), wrapped, mac)
 }
 
 // RotateKeyResult reports the key for new data.
@@ -362,8 +360,9 @@ func (s *Service) RotateKey(ctx context.Context, _ struct{}) (r RotateKeyResult,
 		if !l.hub.Private {
 			return errNotEncrypted
 		}
+		h := direct{s, c}
 		var k hubKeys
-		if err := callJSON(ctx, c, `select app.keys()`, &k); err != nil {
+		if err := h.call(ctx, "keys", &k); err != nil {
 			return hubError(l.hub.Host, err)
 		}
 		if k.Version != l.keyVersion {
@@ -376,7 +375,7 @@ func (s *Service) RotateKey(ctx context.Context, _ struct{}) (r RotateKeyResult,
 		ring = maps.Clone(ring)
 		r.KeyVersion = k.Version + 1
 		ring[r.KeyVersion] = newUserKey()
-		if err := s.handOn(ctx, c, k, ring, r.KeyVersion, true); err != nil {
+		if err := s.handOn(ctx, h, k, ring, r.KeyVersion, true); err != nil {
 			var pg *pgconn.PgError
 			if errors.As(err, &pg) && pg.Code == "HX003" {
 				return fault.Conflictf("Another device has just changed the key. Sync, then try again.")

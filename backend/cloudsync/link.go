@@ -10,6 +10,7 @@ import (
 // link is the way to the hub that an exchange uses: a connection to the database, or HTTPS where a firewall
 // blocks the database.
 type link interface {
+	caller
 	hello(ctx context.Context, p map[string]any) (greeting, error)
 	// page returns the entries of the feed after a position, and the position that they end at.
 	page(ctx context.Context, after int64) (page []remote, end int64, err error)
@@ -21,10 +22,34 @@ type link interface {
 	heartbeat(ctx context.Context, platform, state string, counts map[string]any) error
 }
 
+// caller calls one of hubCalls and decodes its result into out, which may be nil.
+type caller interface {
+	call(ctx context.Context, name string, out any, args ...any) error
+}
+
+// hubCalls are the functions of the hub for keys and files. Over HTTPS, sync_call calls them.
+var hubCalls = map[string]string{
+	"keys":        `app.keys()`,
+	"publish_box": `app.publish_box($1, $2, $3)`,
+	"add_key":     `app.add_key($1, $2, $3, $4)`,
+	"blob":        `(select jsonb_build_object('chunk', chunk_size, 'count', cardinality(digests), 'complete', complete) from public.blobs where user_id = app.uid() and blob_id = $1)`,
+	"blob_begin":  `sync.blob_begin($1, $2, $3, $4)`,
+	"blob_put":    `sync.blob_put($1, $2, $3)`,
+	"blob_get":    `sync.blob_get($1, $2)`,
+	"blob_used":   `sync.blob_used($1)`,
+}
+
 // direct is a connection to the hub's database.
 type direct struct {
 	s *Service
 	c *pgx.Conn
+}
+
+// call transfers chunks in the binary format, at half the size of the text format.
+func (d direct) call(ctx context.Context, name string, out any, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return d.c.QueryRow(ctx, `select `+hubCalls[name], append([]any{pgx.QueryExecModeDescribeExec}, args...)...).Scan(out)
 }
 
 func (d direct) hello(ctx context.Context, p map[string]any) (g greeting, err error) {

@@ -1,7 +1,6 @@
 package cloudsync
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"math"
@@ -97,10 +96,8 @@ func (t table) relayValues(d received) (map[string]any, error) {
 	if d.Deleted {
 		return out, nil
 	}
-	raw := map[string]any{}
-	dec := json.NewDecoder(bytes.NewReader(d.Data))
-	dec.UseNumber()
-	if err := dec.Decode(&raw); err != nil || raw == nil {
+	raw, err := readObject(d.Data)
+	if err != nil || raw == nil {
 		return nil, fault.Invalidf("data: expected an object, or null with \"deleted\": true.")
 	}
 	for name, v := range raw {
@@ -161,24 +158,7 @@ func (t table) relayInsert(tx *storage.Tx, user, id uuid.UUID, given map[string]
 	if _, err := tx.Exec(`INSERT INTO `+t.Table+` (`+strings.Join(names, ", ")+`) VALUES (`+marks(len(names))+`)`, args...); err != nil {
 		return err
 	}
-	return t.relayChildren(tx, user, id, given)
-}
-
-// relayChildren replaces the child rows of the given sets.
-func (t table) relayChildren(tx *storage.Tx, user, id uuid.UUID, given map[string]any) error {
-	for _, c := range t.columns {
-		v, ok := given[c.Name]
-		if c.Child == "" || !ok {
-			continue
-		}
-		if _, err := tx.Exec(`DELETE FROM `+c.Child+` WHERE `+c.ChildKey+` = ? AND `+c.Field+` NOT IN (SELECT value FROM json_each(?))`, id, v); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`INSERT INTO `+c.Child+` (`+c.ChildKey+`, user_id, `+c.Field+`) SELECT ?, ?, value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`, id, user, v); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.writeSets(tx, user, id, given)
 }
 
 // relayMerge changes an existing row. If the client had seen all changes to the row, its fields are
@@ -280,5 +260,5 @@ func (t table) relayUpdate(tx *storage.Tx, user, id uuid.UUID, mine *localRow, v
 	if _, err := tx.Exec(`UPDATE `+t.Table+` SET `+strings.Join(sets, ", ")+` WHERE id = ?`, append(args, id)...); err != nil {
 		return err
 	}
-	return t.relayChildren(tx, user, id, children)
+	return t.writeSets(tx, user, id, children)
 }

@@ -1,7 +1,6 @@
 package cloudsync
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,8 +239,7 @@ func (k *relaySocket) fail(id *uuid.UUID, err error) {
 // handle processes one frame. The id is that of the row that an error is about, if known.
 func (k *relaySocket) handle(ctx context.Context, b []byte) (*uuid.UUID, error) {
 	var d received
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if err := dec.Decode(&d); err != nil {
+	if err := json.Unmarshal(b, &d); err != nil {
 		var field *json.UnmarshalTypeError
 		if errors.As(err, &field) {
 			return nil, fault.Invalidf("%s: not a value that this field takes.", field.Field)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -50,10 +51,7 @@ func (a *applier) rename(x remote) (bool, error) {
 	}
 	k := rowKey{t.Table, x.id}
 	stored := theirs
-	stored.Values = map[string]any{}
-	for n, v := range theirs.Values {
-		stored.Values[n] = v
-	}
+	stored.Values = maps.Clone(theirs.Values)
 	stored.Values["name"] = free
 	if err := t.writeRow(a.tx, a.l.user, x.id, stored, false, a.s.o.Private); err != nil {
 		return false, err

@@ -187,10 +187,10 @@ func (s *Service) resolved(tx *storage.Tx, c conflict) {
 	})
 }
 
-// has reports whether a row has the given values.
+// has reports whether a row has the given values. When it was deleted does not matter.
 func (r *localRow) has(values map[string]any) bool {
 	for name, v := range values {
-		if !equal(v, r.Values[name]) {
+		if !equal(v, r.Values[name]) && (name != deletedAt || (v == nil) != !r.deleted()) {
 			return false
 		}
 	}

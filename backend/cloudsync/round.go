@@ -103,6 +103,7 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 		return errTooOld
 	}
 	c := connection(h)
+	files := c != nil || l.greeting.Calls
 	if c != nil {
 		if err := s.pushFresh(ctx, c, r); err != nil {
 			return err
@@ -128,8 +129,8 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 			}
 		} else if n == 0 {
 			done, more := false, false
-			if c != nil {
-				if done, more, err = s.sendBlobs(ctx, c, l); err != nil {
+			if files {
+				if done, more, err = s.sendBlobs(ctx, h, l); err != nil {
 					return err
 				}
 				if !done && !more {
@@ -147,10 +148,12 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 			}
 		}
 	}
-	if c != nil {
-		if err := s.keepBlobs(ctx, c, l, r); err != nil {
+	if files {
+		if err := s.keepBlobs(ctx, h, l, r); err != nil {
 			return err
 		}
+	}
+	if c != nil {
 		if err := s.learnDevices(ctx, c); err != nil {
 			return err
 		}

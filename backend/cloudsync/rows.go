@@ -343,17 +343,26 @@ func (t table) writeRow(tx *storage.Tx, user, id uuid.UUID, v Version, exists, p
 	if err != nil {
 		return err
 	}
+	return t.writeSets(tx, user, id, v.Values)
+}
+
+// writeSets replaces the child rows of the sets among values.
+func (t table) writeSets(tx *storage.Tx, user, id uuid.UUID, values map[string]any) error {
 	for _, c := range t.columns {
-		if c.Child == "" {
+		v, ok := values[c.Name]
+		if c.Child == "" || !ok {
 			continue
 		}
-		if _, err := tx.Exec(`DELETE FROM `+c.Child+` WHERE `+c.ChildKey+` = ?`, id); err != nil {
+		list := readSet(v)
+		set := jsonText(append([]string{}, list...))
+		if _, err := tx.Exec(`DELETE FROM `+c.Child+` WHERE `+c.ChildKey+` = ? AND `+c.Field+` NOT IN (SELECT value FROM json_each(?))`, id, set); err != nil {
 			return err
 		}
-		for _, s := range readSet(v.Values[c.Name]) {
-			if _, err := tx.Exec(`INSERT INTO `+c.Child+` (`+c.ChildKey+`, user_id, `+c.Field+`) VALUES (?, ?, ?)`, id, user, s); err != nil {
-				return err
-			}
+		if len(list) == 0 {
+			continue
+		}
+		if _, err := tx.Exec(`INSERT INTO `+c.Child+` (`+c.ChildKey+`, user_id, `+c.Field+`) SELECT ?, ?, value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`, id, user, set); err != nil {
+			return err
 		}
 	}
 	return nil

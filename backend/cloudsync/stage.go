@@ -3,9 +3,7 @@ package cloudsync
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -142,165 +140,49 @@ type staged struct {
 
 // stageText encodes rows in the text format of COPY.
 func stageText(columns []string, part []sent) ([]byte, error) {
-	place := make(map[string]int, len(columns))
-	for i, c := range columns {
-		place[c] = i
-	}
-	var b []byte
-	row := make([]json.RawMessage, len(columns))
+	var b bytes.Buffer
 	for _, x := range part {
-		var deleted, cols json.RawMessage
-		if err := eachMember(x.payload, func(name []byte, value json.RawMessage) {
-			switch string(name) {
-			case "deletedAt":
-				deleted = value
-			case "cols":
-				cols = value
-			}
-		}); err != nil {
+		var p struct {
+			DeletedAt json.RawMessage            `json:"deletedAt"`
+			Cols      map[string]json.RawMessage `json:"cols"`
+		}
+		if err := json.Unmarshal(x.payload, &p); err != nil {
 			return nil, err
 		}
-		clear(row)
-		extra := []byte{'{'}
-		if err := eachMember(cols, func(name []byte, value json.RawMessage) {
-			if i, ok := place[string(name)]; ok {
-				row[i] = value
-				return
-			}
-			if len(extra) > 1 {
-				extra = append(extra, ',')
-			}
-			extra = append(append(append(append(extra, '"'), name...), '"', ':'), value...)
-		}); err != nil {
-			return nil, err
+		values := []json.RawMessage{p.DeletedAt, nil}
+		for _, c := range columns {
+			values = append(values, p.Cols[c])
+			delete(p.Cols, c)
 		}
-		b = append(b, x.id.String()...)
-		b = strconv.AppendInt(append(b, '\t'), int64(x.dot), 10)
-		if b = append(b, '\t'); x.prev.Valid {
-			b = strconv.AppendInt(b, x.prev.Int64, 10)
-		} else {
-			b = append(b, `\N`...)
+		values[1] = json.RawMessage(jsonText(p.Cols)) // extra
+		prev := `\N`
+		if x.prev.Valid {
+			prev = strconv.FormatInt(x.prev.Int64, 10)
 		}
-		b = strconv.AppendInt(append(b, '\t'), x.hlc, 10)
-		b = hex.AppendEncode(append(b, '\t', '\\', '\\', 'x'), x.rawMeta)
-		b = strconv.AppendInt(append(b, '\t'), SchemaVersion, 10)
-		for _, v := range append([]json.RawMessage{deleted, append(extra, '}')}, row...) {
-			var err error
-			if b, err = appendCopy(append(b, '\t'), v); err != nil {
+		fmt.Fprintf(&b, "%s\t%d\t%s\t%d\t\\\\x%x\t%d", x.id, x.dot, prev, x.hlc, x.rawMeta, SchemaVersion)
+		for _, v := range values {
+			text, err := copyText(v)
+			if err != nil {
 				return nil, err
 			}
+			b.WriteByte('\t')
+			b.WriteString(text)
 		}
-		b = append(b, '\n')
+		b.WriteByte('\n')
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
-// appendCopy appends a JSON value as a field in the text format of COPY. A string is written
-// without quotes, any other value as JSON.
-func appendCopy(b []byte, v json.RawMessage) ([]byte, error) {
+var copyEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+
+// copyText returns a JSON value as a field in the text format of COPY. A string is written without
+// quotes, any other value as JSON.
+func copyText(v json.RawMessage) (text string, err error) {
 	if len(v) == 0 || v[0] == 'n' {
-		return append(b, `\N`...), nil
+		return `\N`, nil
 	}
-	text := []byte(v)
-	if v[0] == '"' {
-		if text = v[1 : len(v)-1]; bytes.IndexByte(text, '\\') >= 0 {
-			var s string
-			if err := json.Unmarshal(v, &s); err != nil {
-				return nil, err
-			}
-			text = []byte(s)
-		}
+	if text = string(v); v[0] == '"' {
+		err = json.Unmarshal(v, &text)
 	}
-	for _, c := range text {
-		switch c {
-		case '\\':
-			b = append(b, '\\', '\\')
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, c)
-		}
-	}
-	return b, nil
-}
-
-var errPayload = errors.New("cloudsync: a payload of an unknown form")
-
-// eachMember calls fn for each member of a JSON object. It handles only payloads as this device
-// writes them, without white space.
-func eachMember(object json.RawMessage, fn func(name []byte, value json.RawMessage)) error {
-	b := object
-	if len(b) < 2 || b[0] != '{' {
-		return errPayload
-	}
-	for b = b[1:]; len(b) > 0 && b[0] != '}'; {
-		if b[0] == ',' {
-			b = b[1:]
-		}
-		n := stringLength(b)
-		if n < 0 || n >= len(b) || b[n] != ':' {
-			return errPayload
-		}
-		name := b[1 : n-1]
-		b = b[n+1:]
-		m := valueLength(b)
-		if m <= 0 {
-			return errPayload
-		}
-		fn(name, json.RawMessage(b[:m]))
-		b = b[m:]
-	}
-	return nil
-}
-
-// valueLength returns the length of the JSON value at the beginning of b; -1 if there is none.
-// Arrays are not supported.
-func valueLength(b []byte) int {
-	if len(b) == 0 || b[0] == '[' {
-		return -1
-	}
-	if b[0] == '"' {
-		return stringLength(b)
-	}
-	if b[0] != '{' {
-		return bytes.IndexAny(b, ",}")
-	}
-	for i, depth := 0, 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			n := stringLength(b[i:])
-			if n < 0 {
-				return -1
-			}
-			i += n - 1
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return -1
-}
-
-// stringLength returns the length of the JSON string at the beginning of b, including its quotes;
-// -1 if there is none.
-func stringLength(b []byte) int {
-	if len(b) == 0 || b[0] != '"' {
-		return -1
-	}
-	for i := 1; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return -1
+	return copyEscapes.Replace(text), err
 }
