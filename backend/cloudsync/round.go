@@ -133,7 +133,7 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 				if done, more, err = s.sendBlobs(ctx, h, l); err != nil {
 					return err
 				}
-				if !done && !more {
+				if !done && !more && c != nil {
 					if more, err = s.sendVectors(ctx, c, l, *r != before); err != nil {
 						return err
 					}
