@@ -314,6 +314,7 @@ func (b *Backend) openDomains(ctx context.Context, paths config.Paths, conf conf
 	b.openContainers(conf)
 	b.openChannels(conf)
 	b.openTrash()
+	b.Secrets.SetUsedBy(b.secretUsers)
 	b.Storage = storage.NewService(b.DB, storage.ServiceOptions{
 		ConfigFile: paths.ConfigFile(), UserDir: paths.User,
 		Policy: b.storagePolicy, Pause: b.Pause,

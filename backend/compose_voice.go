@@ -23,8 +23,8 @@ func (b *Backend) openVoice(paths config.Paths, conf config.Config) {
 	whisper := transcribe.NewWhisper(transcribe.NewModels(transcribe.ModelsOptions{Dir: filepath.Join(paths.Data, "models", "whisper"), HTTP: files, Catalog: transcribe.WhisperModels()}))
 	b.Voice = voice.New(b.DB, voice.Options{
 		Logger: b.log, Bus: b.Bus, Private: conf.StoragePrivate, Dir: filepath.Join(paths.Cache, "voice"), Recordings: filepath.Join(paths.Data, "recordings"), Callables: b.Callables,
-		Microphone: b.o.Microphone,
-		Engines:    []transcribe.Engine{transcribe.NewPocketSphinx(), whisper, deepgram},
+		Microphone: b.o.Microphone, ReleaseReserve: func() error { return b.Storage.ReleaseReserve() }, // created later
+		Engines: []transcribe.Engine{transcribe.NewPocketSphinx(), whisper, deepgram},
 	})
 	b.closing("microphone", b.Voice.Close)
 }

@@ -199,6 +199,21 @@ func TestNotAnExport(t *testing.T) {
 	}
 }
 
+// appendKeyChange writes the entry that transfers trust from the old key of this device to a new
+// one; both sign it. From then on the new key is used.
+func appendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signNew func([]byte) ([]byte, error)) error {
+	k := keyChange{Old: old, New: next}
+	dev := tx.Device().ID
+	var err error
+	if k.OldSignature, err = signOld(k.message(dev)); err != nil {
+		return err
+	}
+	if k.NewSignature, err = signNew(k.message(dev)); err != nil {
+		return err
+	}
+	return Append(tx, Entry{ActorKind: "system", Action: KeyChanged, SubjectKind: "device", SubjectID: dev.String(), Details: k})
+}
+
 // TestKeyChange checks that an entry signed by both keys transfers trust.
 func TestKeyChange(t *testing.T) {
 	t.Parallel()
@@ -209,7 +224,7 @@ func TestKeyChange(t *testing.T) {
 	}
 	e.many(1)
 	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error {
-		return AppendKeyChange(tx, e.db.Device().PublicKey, pub, e.db.Sign, func(b []byte) ([]byte, error) { return ed25519.Sign(priv, b), nil })
+		return appendKeyChange(tx, e.db.Device().PublicKey, pub, e.db.Sign, func(b []byte) ([]byte, error) { return ed25519.Sign(priv, b), nil })
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto/ed25519"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -14,21 +13,6 @@ import (
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
-
-// AppendKeyChange writes the entry that transfers trust from the old key of this device to a new
-// one; both sign it. From then on the new key is used.
-func AppendKeyChange(tx *storage.Tx, old, next ed25519.PublicKey, signOld, signNew func([]byte) ([]byte, error)) error {
-	k := keyChange{Old: old, New: next}
-	dev := tx.Device().ID
-	var err error
-	if k.OldSignature, err = signOld(k.message(dev)); err != nil {
-		return err
-	}
-	if k.NewSignature, err = signNew(k.message(dev)); err != nil {
-		return err
-	}
-	return Append(tx, Entry{ActorKind: "system", Action: KeyChanged, SubjectKind: "device", SubjectID: dev.String(), Details: k})
-}
 
 // Run signs segments, closes what a crash interrupted and removes what is too old, until ctx ends.
 // Then it signs the rest.

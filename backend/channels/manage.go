@@ -123,6 +123,17 @@ func (s *Service) List(ctx context.Context, _ struct{}) (ListResult, error) {
 	return out, err
 }
 
+// SecretUsers calls add with the name and the user of each secret of the caller's channels.
+func (s *Service) SecretUsers(ctx context.Context, add func(secret, user string)) error {
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := channelRows(tx, `WHERE user_id = ? AND deleted_at IS NULL`, identity.UserID(ctx))
+		for _, c := range rows {
+			add(c.secret, "channel "+c.name)
+		}
+		return err
+	})
+}
+
 // Get returns a channel.
 func (s *Service) Get(ctx context.Context, p IDParams) (out Channel, err error) {
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {

@@ -195,7 +195,11 @@ const (
 	passwordSecret = "sync/password"
 	keySecret      = "sync/key"
 	boxSecret      = "sync/box"
+	sessionSecret  = "sync/session"
 )
+
+// SecretNames returns the names of the secrets that sync stores.
+func SecretNames() []string { return []string{passwordSecret, keySecret, boxSecret, sessionSecret} }
 
 var errRegister = fault.Unavailablef("This data was copied or restored, so this device has to register again. That needs a connection to the database, which a firewall blocks.")
 

@@ -229,7 +229,7 @@ func (s *Service) Disconnect(ctx context.Context, _ struct{}) (struct{}, error) 
 			s.o.Logger.Warn("close the connection to the hub", "err", err)
 		}
 		if err := s.db.Write(s.asUser(ctx), func(tx *storage.Tx) error {
-			for _, name := range []string{passwordSecret, keySecret, boxSecret, sessionSecret} {
+			for _, name := range SecretNames() {
 				if err := s.secrets.DeleteTx(tx, name); err != nil && !fault.Is(err, fault.NotFound) {
 					return err
 				}

@@ -39,8 +39,6 @@ type session struct {
 	ends  time.Time
 }
 
-const sessionSecret = "sync/session"
-
 // digest is what the hub stores to recognize the proof.
 func (x session) digest() []byte {
 	sum := sha256.Sum256([]byte(x.Proof))

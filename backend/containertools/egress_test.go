@@ -76,6 +76,11 @@ func TestAHostNeedsAnotherApproval(t *testing.T) {
 	if lines := strings.Join(changed.Definition.lines(), "\n"); !strings.Contains(lines, "Network: api.example.com") {
 		t.Errorf("%s", lines)
 	}
+	e.tool("mail", false, func(p *AddParams) { p.Hosts, p.Secrets = []string{"mail.example.com"}, []string{"KEY"} })
+	users := map[string]string{}
+	if err := e.s.SecretUsers(e.ctx, func(secret, user string) { users[secret] = user }); err != nil || len(users) != 1 || users["KEY"] != "container tool mail" {
+		t.Errorf("users of secrets: %v, %v", users, err)
+	}
 	for name, p := range map[string]AddParams{
 		"address": {Hosts: []string{"127.0.0.1"}}, "scheme": {Hosts: []string{"http://example.com"}}, "everything": {Hosts: []string{"*"}},
 		"secret without host": {Secrets: []string{"KEY"}}, "secret's name": {Hosts: []string{"a.com"}, Secrets: []string{"a b"}},

@@ -107,6 +107,17 @@ func (s *Service) tools(ctx context.Context) (list []*Tool, err error) {
 	return list, err
 }
 
+// SecretUsers calls add with the name and the user of each secret that the caller's tools may send.
+func (s *Service) SecretUsers(ctx context.Context, add func(secret, user string)) error {
+	list, err := s.tools(ctx)
+	for _, t := range list {
+		for _, name := range t.Definition.Secrets {
+			add(name, "container tool "+t.Name)
+		}
+	}
+	return err
+}
+
 // ToolsResult lists tools.
 type ToolsResult struct {
 	Tools []*Tool `json:"tools"`

@@ -172,13 +172,21 @@ type found struct {
 	Snippet string `json:"snippet,omitempty"`
 }
 
+// SearchSecret returns the name of the secret with the key of the search engine, or "" if it has none.
+func (s *Service) SearchSecret() string {
+	if s.o.Search == brave || s.o.Search == tavily {
+		return "search." + s.o.Search
+	}
+	return ""
+}
+
 func (s *Service) searchWeb(ctx context.Context, c *callable.Request, query string, limit int) (any, error) {
 	r := safehttp.Request{URL: s.engine, Header: http.Header{"Accept": {"application/json"}}, Timeout: c.Timeout}
 	var key []byte
-	if s.o.Search == brave || s.o.Search == tavily {
+	if name := s.SearchSecret(); name != "" {
 		var err error
-		if key, err = s.o.Secret(ctx, "search."+s.o.Search); err != nil {
-			return nil, fault.Unavailablef("The search engine's key is missing. Set the secret search.%s.", s.o.Search).WithCause(err)
+		if key, err = s.o.Secret(ctx, name); err != nil {
+			return nil, fault.Unavailablef("The search engine's key is missing. Set the secret %s.", name).WithCause(err)
 		}
 	}
 	switch s.o.Search {

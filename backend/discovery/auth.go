@@ -13,6 +13,8 @@ import (
 
 	"helix/backend/audit"
 	"helix/backend/fault"
+	"helix/backend/identity"
+	"helix/backend/oauth"
 	"helix/backend/openapi"
 	"helix/backend/storage"
 )
@@ -46,6 +48,22 @@ type AuthResult struct {
 func secretOf(tool uuid.UUID, scheme string) string {
 	sum := sha256.Sum256([]byte(scheme))
 	return "discovery/" + tool.String() + "/" + hex.EncodeToString(sum[:8])
+}
+
+// SecretUsers calls add with the name and the user of each secret that holds a credential of the caller's
+// tools.
+func (s *Service) SecretUsers(ctx context.Context, add func(secret, user string)) error {
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		return tx.Select(`SELECT t.id, t.name, c.scheme FROM tool_credential c JOIN tool_manifest t ON t.id = c.tool_id WHERE c.user_id = ?`, identity.UserID(ctx)).Each(func(row storage.Row) error {
+			var id uuid.UUID
+			var name, scheme string
+			err := row.Scan(&id, &name, &scheme)
+			for _, secret := range oauth.SecretNames(secretOf(id, scheme)) {
+				add(secret, "API tool "+name)
+			}
+			return err
+		})
+	})
 }
 
 // SetAuth stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the

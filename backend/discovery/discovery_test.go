@@ -336,6 +336,15 @@ func TestNoSecretIsStoredOrShown(t *testing.T) {
 	if _, err := e.s.SetAuth(e.ctx, AuthParams{ManifestID: id, Scheme: "key", Value: "s3cret-key"}); err != nil {
 		t.Fatal(err)
 	}
+	users := map[string]string{}
+	if err := e.s.SecretUsers(e.ctx, func(secret, user string) { users[secret] = user }); err != nil {
+		t.Fatal(err)
+	}
+	for _, scheme := range []string{"login", "key"} {
+		if user := users[secretOf(id, scheme)]; !strings.HasPrefix(user, "API tool ") {
+			t.Errorf("the secret of %s is used by %q", scheme, user)
+		}
+	}
 	if _, err := e.run(id, "deleteNote", `{"id":"7"}`); err != nil {
 		t.Fatal(err)
 	}

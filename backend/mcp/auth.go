@@ -47,6 +47,19 @@ type AuthChanged struct {
 // tokenName is the name of the secrets with the tokens of a server.
 func (r *serverRow) tokenName() string { return "mcp/" + r.id.String() }
 
+// SecretUsers calls add with the name and the user of each secret that the caller's servers refer to.
+func (s *Service) SecretUsers(ctx context.Context, add func(secret, user string)) error {
+	return s.db.Read(ctx, func(tx *storage.Tx) error {
+		rows, err := loadServers(tx)
+		for _, r := range rows {
+			for _, name := range append(r.variables(), oauth.SecretNames(r.tokenName())...) {
+				add(name, "MCP server "+r.Name)
+			}
+		}
+		return err
+	})
+}
+
 // AuthStart prepares a sign-in at an MCP server with OAuth and returns the address that the user opens. Its
 // end is announced by mcp.auth_changed.
 func (s *Service) AuthStart(ctx context.Context, p AuthStartParams) (oauth.Flow, error) {

@@ -17,15 +17,6 @@ import (
 
 // Operations on memory for other domains, within transactions of their own.
 
-// AddTx is Add within tx.
-func (s *Service) AddTx(ctx context.Context, tx *storage.Tx, p AddParams) (AddResult, error) {
-	d, err := checkDraft(ctx, "", p)
-	if err != nil {
-		return AddResult{}, err
-	}
-	return s.addTx(tx, identity.UserID(ctx), d)
-}
-
 // Said holds new turns of an ongoing conversation.
 type Said struct {
 	Source       string // agent, voice, …

@@ -178,10 +178,15 @@ func (s *Service) save(tx *storage.Tx, name string, g grant, clientSecret string
 	return nil
 }
 
+// SecretNames returns the names of the secrets that hold the tokens with a name.
+func SecretNames(name string) []string {
+	return []string{name, name + refreshPart, name + clientPart, name + grantPart}
+}
+
 // DeleteTx removes the tokens with a name, if there are any. It tells no server.
 func (s *Service) DeleteTx(tx *storage.Tx, name string) error {
-	for _, part := range []string{"", refreshPart, clientPart, grantPart} {
-		if err := s.o.Secrets.DeleteTx(tx, name+part); err != nil && !fault.Is(err, fault.NotFound) {
+	for _, secret := range SecretNames(name) {
+		if err := s.o.Secrets.DeleteTx(tx, secret); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
 	}

@@ -148,6 +148,22 @@ func (s *Service) Keys(ctx context.Context) (map[string]string, error) {
 	return out, err
 }
 
+// SecretUsers calls add with the name and the user of each secret that the caller's entries refer to.
+func (s *Service) SecretUsers(ctx context.Context, add func(secret, user string)) error {
+	entries, _, err := s.config(ctx)
+	file := s.file()
+	for name := range entries {
+		secret, stored := secretOf(name), true
+		if f := file[name]; f != nil {
+			secret, stored = strings.CutPrefix(f.Key, secretPrefix)
+		}
+		if stored {
+			add(secret, "model provider "+name)
+		}
+	}
+	return err
+}
+
 // View is an entry as the interface shows it.
 type View struct {
 	Name    string `json:"name"`

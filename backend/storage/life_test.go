@@ -283,6 +283,28 @@ func TestLowSpaceIsReportedOnce(t *testing.T) {
 	}
 }
 
+func TestReserveIsRefilledOnlyWhenThereIsSpace(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	pol := DefaultPolicy()
+	h.s.o.Policy = func() Policy { return pol }
+	reserved := func(limit int64) int64 {
+		pol.LowSpace = limit
+		h.s.watchSpace(h.ctx, &schedule{})
+		return fileSize(h.s.reserve.path)
+	}
+	if n := reserved(-1); n != reserveSize { // a negative limit is never reached
+		t.Fatalf("%d bytes are reserved", n)
+	}
+	must(t, h.s.ReleaseReserve())
+	if n := reserved(1 << 60); n > 0 {
+		t.Errorf("%d bytes are reserved while the disk is nearly full", n)
+	}
+	if n := reserved(-1); n != reserveSize {
+		t.Errorf("%d bytes are reserved once there is space", n)
+	}
+}
+
 // Times are ordered as they happened, in whatever time zone they were written, to the microsecond.
 func TestTimesKeepTheirOrder(t *testing.T) {
 	t.Parallel()

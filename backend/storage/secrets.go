@@ -24,7 +24,7 @@ type Secrets struct {
 func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
 
 // SetUsedBy sets the function that finds out what uses a secret: for the caller in ctx, fn returns
-// labels of what uses each name. Call it once, before serving.
+// sorted labels of what uses each name. Call it once, before serving.
 func (s *Secrets) SetUsedBy(fn func(ctx context.Context) (map[string][]string, error)) { s.usedBy = fn }
 
 // maxSecret is the largest value in bytes; a private key with its certificate chain fits.

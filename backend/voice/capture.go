@@ -79,6 +79,11 @@ var notices = map[capture.Notice]string{
 
 // noticed handles what happens to the active recording. It must not call the recorder.
 func (s *Service) noticed(id uuid.UUID, n capture.Notice, ended *capture.Part) {
+	if (n == capture.NoSpace || n == capture.WriteFailed) && s.o.ReleaseReserve != nil {
+		if err := s.o.ReleaseReserve(); err != nil {
+			s.o.Logger.Warn("release the reserved disk space", "err", err)
+		}
+	}
 	m := &s.mic
 	m.mu.Lock()
 	user := m.now.User

@@ -287,6 +287,37 @@ func TestRecordingIsKeptWhenItCannotBeStored(t *testing.T) {
 	}
 }
 
+// TestFullDiskReleasesTheReserve ends recordings for every reason that the recorder has.
+func TestFullDiskReleasesTheReserve(t *testing.T) {
+	t.Parallel()
+	f, mic, _ := micFixture(t)
+	released := 0
+	f.o.ReleaseReserve = func() error {
+		released++
+		if len(f.parts()) == 0 {
+			t.Error("the recording is stored before the reserve is released")
+		}
+		return errors.New("still stores the recording")
+	}
+	for n, want := range map[capture.Notice]int{capture.NoSpace: 1, capture.WriteFailed: 1, capture.Limit: 0, capture.DeviceLost: 0, capture.Continued: 0} {
+		_, err := f.Start(f.ctx, StartParams{})
+		f.must(err)
+		mic.Play(make([]float32, 16000))
+		part, err := f.mic.rec.Stop()
+		f.must(err)
+		released = 0
+		f.noticed(part.ID, capture.LowSpace, nil) // goes on
+		f.noticed(part.ID, n, part)
+		if released != want {
+			t.Errorf("%s releases the reserve %d times, want %d", n, released, want)
+		}
+		f.mic.now.Mode = ""
+		if !f.storeQueue(f.ctx) || len(f.parts()) != 0 {
+			t.Errorf("%s: files %v remain", n, f.parts())
+		}
+	}
+}
+
 func TestLostMicrophoneEndsAndStoresTheRecording(t *testing.T) {
 	t.Parallel()
 	f, mic, states := micFixture(t)

@@ -34,6 +34,8 @@ type Options struct {
 	Recordings string
 	Microphone capture.Microphone // default: that of this computer
 	Callables  *callable.Registry // what commands start; nil: only screens and the recorder
+	// ReleaseReserve frees space that is reserved for storing a recording on a full disk. May be nil.
+	ReleaseReserve func() error
 }
 
 // Service manages the recordings of all users on this device. It is safe for concurrent use.

@@ -565,7 +565,7 @@ export default {
   addSecret: "Geheimnis hinzufügen",
   addSecretOpen: "Geheimnis hinzufügen…",
   replaceSecret: "Geheimnis ersetzen",
-  secretFacts: (set, users) => `gesetzt ${set} · ${users.length === 0 ? "noch nicht verwendet" : `verwendet von ${users.join(", ")}`}`,
+  secretFacts: (set, users) => `gesetzt ${set} · ${users.length === 0 ? "nicht verwendet" : `verwendet von ${users.join(", ")}`}`,
   secretName: "Der Name, den Werkzeuge verwenden, zum Beispiel OPENAI_API_KEY",
   value: "Wert",
   valueText: "Mit Ihrem Schlüssel verschlüsselt. Er kann nicht noch einmal gezeigt werden.",

@@ -545,7 +545,7 @@ export const en = {
   addSecret: "Add secret",
   addSecretOpen: "Add secret…",
   replaceSecret: "Replace secret",
-  secretFacts: (set: string, users: readonly string[]) => `set ${set} · ${users.length === 0 ? "not used yet" : `used by ${users.join(", ")}`}`,
+  secretFacts: (set: string, users: readonly string[]) => `set ${set} · ${users.length === 0 ? "not used" : `used by ${users.join(", ")}`}`,
   secretName: "The name that tools use, for example OPENAI_API_KEY",
   value: "Value",
   valueText: "Encrypted with your key. It can't be shown again.",
