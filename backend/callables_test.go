@@ -75,7 +75,7 @@ func TestProvidersConform(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write([]byte(`{"n":7}`)) //nolint:errcheck // the caller reads it
 	}
-	base := callabletest.Harness{Ctx: c.ctx, Registry: c.Callables, Effects: func() int { return int(c.asked.Load()) }, Audited: audited, Nothing: c.noAuthority()}
+	base := callabletest.Harness{Ctx: c.ctx, Registry: c.Callables, Effects: func() int { return int(c.asked.Load()) }, Audited: audited, Nothing: c.noAuthority(), Permission: c.Permission}
 	asker, slow := c.allowed("asks"), c.allowed("slow")
 	strict, err := c.Tools.Create(c.ctx, tools.CreateParams{Name: "strict", Code: "export default (p) => p.n", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)})
 	if err != nil {

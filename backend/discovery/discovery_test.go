@@ -208,7 +208,7 @@ func TestProviderConforms(t *testing.T) {
 	callabletest.Run(t, callabletest.Harness{
 		Ctx: e.ctx, Registry: e.reg, Kind: Kind, Good: list, Bad: `{"page":"x"}`, Acts: &add, Effects: func() int { return int(e.posts.Load()) },
 		Audited: func() int { r, _ := e.log.List(e.ctx, audit.ListParams{Limit: 100}); return len(r.Entries) },
-		Needs:   &add, Outside: &list, Slow: &callabletest.Case{ID: id.String() + "/slow", Input: `{}`}, Begun: e.begun, Nothing: empty,
+		Needs:   &add, Outside: &list, Slow: &callabletest.Case{ID: id.String() + "/slow", Input: `{}`}, Begun: e.begun, Nothing: empty, Permission: e.perm,
 	})
 }
 

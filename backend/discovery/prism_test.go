@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+
+	"helix/backend/openapi"
 )
 
 // Prism validates requests by the description that it serves, independently of package openapi.
@@ -124,6 +127,46 @@ func TestPrismAnswersAnOperationOfBlockfrost(t *testing.T) {
 		r, err := e.run(id, operation, params)
 		if err != nil || !r.Success {
 			t.Errorf("%s: %s, %v", operation, r.Output, err)
+		}
+	}
+}
+
+// Every operation of a real description has a name of its own, whatever the order of the document.
+func TestNamesOfTheDescriptionsForPrism(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]struct{ operations, long, nameless int }{
+		"@octokit/openapi/generated/api.github.com.json": {1223, 25, 0},
+		"@blockfrost/openapi/openapi.yaml":               {129, 0, 128},
+	} {
+		raw, err := os.ReadFile(prismModules + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := openapi.Parse(raw, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := openapi.Names("tool", d.Operations)
+		turned := slices.Clone(d.Operations)
+		slices.Reverse(turned)
+		other := openapi.Names("tool", turned)
+		slices.Reverse(other)
+		seen := map[string]bool{}
+		var long, nameless int
+		for i, n := range names {
+			if seen[n] || len(n) > openapi.MaxName || other[i] != n {
+				t.Errorf("%s: %q is %q in another order", d.Operations[i].Key, n, other[i])
+			}
+			seen[n] = true
+			if len(d.Operations[i].ID) > openapi.MaxName {
+				long++
+			}
+			if d.Operations[i].ID == "" {
+				nameless++
+			}
+		}
+		if len(names) != want.operations || long != want.long || nameless != want.nameless {
+			t.Errorf("%s: %d operations, %d with a long id, %d without; want %+v", file, len(names), long, nameless, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,58 @@ func TestSearchRanksByWordsAndIsReproducible(t *testing.T) {
 	for _, p := range []SearchParams{{Query: ""}, {Query: "the of"}, {Query: "weather", Sources: []string{"internet"}}, {Query: strings.Repeat("long ", 200)}} {
 		if _, err := e.s.Search(e.ctx, p); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%.40q: %v", p.Query, err)
+		}
+	}
+}
+
+// The last of 10,000 entries of a list, and of more tools than a page has, is found like the first.
+func TestSearchFindsEachOfManyEntries(t *testing.T) {
+	t.Parallel()
+	e := setup(t, func(o *Options) { o.Online = func() bool { return true } })
+	list := make([]entry, maxEntries)
+	for i := range list {
+		list[i] = entry{Name: fmt.Sprintf("api-%05d", i), Title: fmt.Sprintf("Number n%05d", i), Description: "Lists the parts of a machine, and what they cost.", Tags: []string{fmt.Sprintf("group%02d", i%100)}, Hosts: []string{"api.example.com"}, URL: "https://api.example.com/openapi.json"}
+	}
+	tool, err := e.s.load(e.ctx, e.tool(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error {
+		for i := range 249 {
+			more := *tool
+			more.ID, more.Name, more.Description = storage.NewID(), fmt.Sprintf("own-%03d", i), fmt.Sprintf("Keeps notes of kind%03d.", i)
+			if err := more.insert(tx); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`INSERT INTO discovery_catalog (id, user_id, kind, location, entries, signature, read_at, created_at) VALUES (?1, ?2, 'list', 'https://example.com/list.json', ?3, x'', ?4, ?4)`, storage.NewID(), tool.user, rawJSON(list), tx.Now)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	find := func(query string, limit int) []Candidate {
+		t.Helper()
+		r, err := e.s.Search(e.ctx, SearchParams{Query: query, Limit: limit})
+		if err != nil || len(r.Skipped) != 0 {
+			t.Fatalf("%q: %+v, %v", query, r.Skipped, err)
+		}
+		return r.Results
+	}
+	for query, want := range map[string]string{"n00000 parts": "api-00000", "parts of n04999": "api-04999", "n09999": "api-09999", "kind000": "own-000", "kind100": "own-100", "kind248": "own-248", "weather forecast": "open-meteo"} {
+		if r := find(query, 3); len(r) == 0 || r[0].Name != want || len(r) > 3 {
+			t.Errorf("%q: %+v, want %s", query, r, want)
+		}
+	}
+	// Equal scores are in the order of names, so that the list is the same each time.
+	for range 2 {
+		r := find("group07", 50)
+		if len(r) != 50 {
+			t.Fatalf("%d results", len(r))
+		}
+		for i, c := range r {
+			if want := fmt.Sprintf("api-%05d", i*100+7); c.Name != want || !slices.Equal(c.Why, []string{"group07"}) {
+				t.Errorf("%d: %+v, want %s", i, c, want)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -61,6 +62,7 @@ type RequestView struct {
 
 // loaded is the kept part of a tool's description, ready for calls.
 type loaded struct {
+	manifest Manifest // that has the hash
 	doc      *openapi.Document
 	plans    map[string]*openapi.Plan // by the name of the operation
 	wants    []permission.Want
@@ -76,7 +78,7 @@ type loadedKey struct {
 // open returns the operations of a tool. The stored definition must have the stored hash.
 func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 	key := loadedKey{t.ID, t.hash}
-	if l, ok := s.loaded.Get(key); ok {
+	if l, ok := s.loaded.Get(key); ok && reflect.DeepEqual(&l.manifest, &t.manifest) {
 		return l, nil
 	}
 	if sum, err := t.manifest.hash(); err != nil || sum != t.hash {
@@ -90,7 +92,7 @@ func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{doc: d, plans: map[string]*openapi.Plan{}, bytes: int64(len(raw)) * 10}
+	l := &loaded{manifest: t.manifest, doc: d, plans: map[string]*openapi.Plan{}, bytes: int64(len(raw)) * 10}
 	for _, c := range t.manifest.Capabilities {
 		if l.plans[c.Name], err = d.Plan(c.Operation); err != nil {
 			return nil, err

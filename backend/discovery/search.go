@@ -140,12 +140,17 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		}
 	}
 	if from(sourceImported) {
-		tools, err := s.List(ctx, ListParams{Limit: 100})
-		if err != nil {
-			return out, err
-		}
-		for _, t := range tools.Tools {
-			docs = append(docs, t.document())
+		for page := (ListParams{Limit: 100}); ; page.Offset += page.Limit {
+			tools, err := s.List(ctx, page)
+			if err != nil {
+				return out, err
+			}
+			for _, t := range tools.Tools {
+				docs = append(docs, t.document())
+			}
+			if len(tools.Tools) < page.Limit {
+				break
+			}
 		}
 	}
 	if from(sourceDirectory) {

@@ -194,7 +194,7 @@ func TestProviderConformance(t *testing.T) {
 	note := callabletest.Case{ID: "files.note", Input: `{"text":"n"}`}
 	callabletest.Run(t, callabletest.Harness{
 		Ctx: e.ctx, Registry: e.reg, Kind: Kind, Good: callabletest.Case{ID: "files.echo", Input: `{"text":"a"}`}, Bad: `{"text":1}`,
-		Acts: &note, Effects: e.notes, Needs: &note, Nothing: nothing, Outside: &callabletest.Case{ID: "files.echo", Input: `{"text":"a"}`},
+		Acts: &note, Effects: e.notes, Needs: &note, Nothing: nothing, Permission: e.perm, Outside: &callabletest.Case{ID: "files.echo", Input: `{"text":"a"}`},
 		Slow: &callabletest.Case{ID: "files.wait", Input: `{}`}, Begun: begun,
 		Audited: func() (n int) {
 			if err := e.db.Read(e.ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT count(*) FROM audit_log`).Scan(&n) }); err != nil {

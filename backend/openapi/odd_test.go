@@ -54,12 +54,30 @@ func TestPlansDoNotChangeTheKeptPart(t *testing.T) {
 func TestListsInFormsOfSwagger(t *testing.T) {
 	t.Parallel()
 	d := parse(t, `{"swagger":"2.0","info":{},"host":"a.example","paths":{"/x":{"post":{"consumes":["application/x-www-form-urlencoded"],"responses":{},"parameters":[
-		{"name":"comma","in":"formData","type":"array","items":{"type":"string"}},{"name":"pipe","in":"formData","type":"array","items":{"type":"string"},"collectionFormat":"pipes"},{"name":"twice","in":"formData","type":"array","items":{"type":"string"},"collectionFormat":"multi"}]}}}}`)
+		{"name":"comma","in":"formData","type":"array","items":{"type":"string"}},{"name":"tab","in":"formData","type":"array","items":{"type":"string"},"collectionFormat":"tsv"},{"name":"pipe","in":"formData","type":"array","items":{"type":"string"},"collectionFormat":"pipes"},{"name":"twice","in":"formData","type":"array","items":{"type":"string"},"collectionFormat":"multi"}]}}}}`)
 	p, err := d.Plan("post /x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := build(t, p, `{"body":{"comma":["a","b"],"pipe":["a","b"],"twice":["a","b"]}}`); string(r.Body) != "comma=a,b&pipe=a%7Cb&twice=a&twice=b" {
+	if r := build(t, p, `{"body":{"comma":["a","b"],"tab":["a","b"],"pipe":["a","b"],"twice":["a","b"]}}`); string(r.Body) != "comma=a,b&pipe=a%7Cb&tab=a%09b&twice=a&twice=b" {
+		t.Errorf("%s", r.Body)
+	}
+}
+
+func TestBasePathsWithoutASlash(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{"v2/": "https://a.example/v2", "/v2": "https://a.example/v2", "/": "https://a.example", "": "https://a.example"} {
+		d := parse(t, `{"swagger":"2.0","info":{},"host":"a.example","basePath":"`+path+`","paths":{}}`)
+		if got, err := d.ServerURL(d.Servers[0], nil); err != nil || got != want {
+			t.Errorf("%q: %q, %v", path, got, err)
+		}
+	}
+}
+
+func TestFieldsOfFormsInJSON(t *testing.T) {
+	t.Parallel()
+	p := one(t, "/x", "post", `"requestBody":{"content":{"application/x-www-form-urlencoded":{"schema":{"type":"object"},"encoding":{"a":{"contentType":"application/json"},"b":{"contentType":"application/json","style":"form","explode":false}}}}}`)
+	if r := build(t, p, `{"body":{"a":{"x":[1]},"b":[1,2],"c":{"y":1}}}`); string(r.Body) != "a=%7B%22x%22%3A%5B1%5D%7D&b=1,2&y=1" {
 		t.Errorf("%s", r.Body)
 	}
 }

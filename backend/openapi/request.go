@@ -406,7 +406,15 @@ func (p *Plan) formBody(m media, v any) ([]byte, error) {
 		if x, ok := e["explode"].(bool); ok {
 			explode = x
 		}
-		s, err := form(style, f.name, fields[f.name], explode, func(s string) string { return escape(s, truth(e["allowReserved"])) })
+		value := fields[f.name]
+		if isJSON(text(e["contentType"])) && e["style"] == nil && e["explode"] == nil && e["allowReserved"] == nil { // these have precedence
+			raw, err := jcs.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			value = string(raw)
+		}
+		s, err := form(style, f.name, value, explode, func(s string) string { return escape(s, truth(e["allowReserved"])) })
 		if err != nil {
 			return nil, wrong("body/"+f.name, "can't be written: %s", err)
 		}

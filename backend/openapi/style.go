@@ -145,6 +145,9 @@ func matrix(name string, v any, explode bool, enc func(string) string) string {
 	return key + "=" + joined(list, ",", "", isObject, enc)
 }
 
+// tabDelimited is the style of lists in Swagger 2.0 that OpenAPI 3 no longer has.
+const tabDelimited = "x-tabDelimited"
+
 // form writes a value as parameters of a query or of a form: in the styles form, spaceDelimited,
 // pipeDelimited and deepObject.
 func form(style, name string, v any, explode bool, enc func(string) string) (string, error) {
@@ -172,6 +175,8 @@ func form(style, name string, v any, explode bool, enc func(string) string) (str
 		sep = "%20"
 	case "pipeDelimited":
 		sep = "%7C"
+	case tabDelimited:
+		sep = "%09"
 	}
 	switch {
 	case explode && isObject:

@@ -43,9 +43,9 @@ type swagger struct {
 }
 
 func (s *swagger) servers() []any {
-	host, path := text(s.in["host"]), text(s.in["basePath"])
+	host, path := text(s.in["host"]), "/"+strings.TrimPrefix(text(s.in["basePath"]), "/")
 	if host == "" {
-		return []any{map[string]any{"url": "/" + strings.TrimPrefix(path, "/")}}
+		return []any{map[string]any{"url": path}}
 	}
 	schemes := texts(s.in["schemes"])
 	slices.SortStableFunc(schemes, func(a, b string) int { return strings.Compare(b, a) }) // https first
@@ -156,6 +156,8 @@ func collection(p, out map[string]any) {
 		out["style"], out["explode"] = "spaceDelimited", false
 	case "pipes":
 		out["style"], out["explode"] = "pipeDelimited", false
+	case "tsv":
+		out["style"], out["explode"] = tabDelimited, false
 	default:
 		out["explode"] = false
 	}

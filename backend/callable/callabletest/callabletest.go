@@ -35,7 +35,8 @@ type Harness struct {
 	Slow     *Case      // runs until it is canceled; Begun reports that it has started
 	Begun    <-chan struct{}
 	// Nothing is the authority of a caller without any permission.
-	Nothing *permission.Authority
+	Nothing    *permission.Authority
+	Permission *permission.Service // revokes what Needs needs; nil: that part is skipped
 }
 
 func (h *Harness) info(t *testing.T, c Case) callable.Info {
@@ -127,6 +128,30 @@ func Run(t *testing.T, h Harness) {
 		_, err := h.call(h.Ctx, *h.Needs, func(r *callable.Request) { r.Caller.Authority = h.Nothing })
 		if !fault.Is(err, fault.Denied) || h.Effects() != before {
 			t.Errorf("for a caller that holds nothing: %v, %d effects", err, h.Effects()-before)
+		}
+	})
+	t.Run("revoking stops the next call", func(t *testing.T) {
+		if h.Needs == nil || h.Permission == nil {
+			t.Skip("nothing of it needs a right")
+		}
+		for range 2 { // the second with cached grants
+			if _, err := h.call(h.Ctx, *h.Needs, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := h.Effects()
+		done, err := h.Permission.Revoke(h.Ctx, permission.RevokeParams{All: true})
+		if err != nil || done.Revoked == 0 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		if _, err := h.call(h.Ctx, *h.Needs, nil); !fault.Is(err, fault.Denied) || h.Effects() != before {
+			t.Errorf("%v, %d effects", err, h.Effects()-before)
+		}
+		if _, err := h.Permission.Revoke(h.Ctx, permission.RevokeParams{UndoToken: done.UndoToken}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.call(h.Ctx, *h.Needs, nil); err != nil {
+			t.Errorf("after Undo: %v", err)
 		}
 	})
 	t.Run("key is one call", func(t *testing.T) {
