@@ -34,7 +34,7 @@ const vectorPage = 200 // memories between two pulls
 type vectorState struct {
 	conn     *pgx.Conn // for which the rest is valid
 	model    string
-	after    uuid.UUID // memories up to here were looked at
+	after    uuid.UUID // the last memory whose vector was checked
 	complete bool      // the hub has the vectors of all memories
 }
 

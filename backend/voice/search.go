@@ -203,7 +203,7 @@ func (s *Service) hit(row storage.Row, query string, more ...any) (h Hit, text s
 	}
 	h.StartMs, h.EndMs, h.Matches = -1, -1, []audio.Span{}
 	want := tokens(query)
-	part := make([]bool, len(want)) // the word may be a part of others
+	part := make([]bool, len(want)) // part[i]: word i may match inside longer words
 	for i, q := range want {
 		if part[i] = unspaced(q); part[i] {
 			h.Matches = append(h.Matches, partsAt(words, q)...)

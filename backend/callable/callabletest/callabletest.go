@@ -118,7 +118,7 @@ func Run(t *testing.T, h Harness) {
 	})
 	t.Run("authority narrows", func(t *testing.T) {
 		if h.Needs == nil {
-			t.Skip("nothing of it needs a right")
+			t.Skip("this callable needs no permission")
 		}
 		before := h.Effects()
 		if _, err := h.call(h.Ctx, *h.Needs, nil); err != nil || h.Effects() == before {
@@ -132,7 +132,7 @@ func Run(t *testing.T, h Harness) {
 	})
 	t.Run("revoking stops the next call", func(t *testing.T) {
 		if h.Needs == nil || h.Permission == nil {
-			t.Skip("nothing of it needs a right")
+			t.Skip("this callable needs no permission")
 		}
 		for range 2 { // the second with cached grants
 			if _, err := h.call(h.Ctx, *h.Needs, nil); err != nil {
