@@ -8,8 +8,10 @@ NICE        ?= nice -n 5
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT      ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 LDFLAGS     := -s -w -X helix/backend.Version=$(VERSION) -X helix/backend.Commit=$(COMMIT)
+# Without paths in them, packages are compiled once for tests, lint, the window and every clone.
+export GOFLAGS := $(sort -trimpath $(GOFLAGS))
 # One flag set for every build of the window: changing it compiles all C again.
-DESKTOP     := -tags desktop,production,webkit2_41 -trimpath
+DESKTOP     := -tags desktop,production,webkit2_41
 PORTABLE    := ./backend/... ./app/cli/... ./app/cmd/... ./app/tray/... ./app/e2e/windowtest ./app/autostart ./app/hotkey ./app/notices ./frontend ./build/gen ./build/notices ./build/testlog ./build/xcheck
 TOOLS       := $(CURDIR)/.tools
 GOLANGCI    := $(TOOLS)/golangci-lint-2.15.0
@@ -113,7 +115,7 @@ ui: frontend/dist/index.html
 
 .PHONY: $(HELIX)
 $(HELIX): ui $(ENGINES) $(MODEL)
-	CGO_ENABLED=0 $(NICE) $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./app/cmd/helix
+	CGO_ENABLED=0 $(NICE) $(GO) build -ldflags "$(LDFLAGS)" -o $@ ./app/cmd/helix
 
 # The manual page, from the same command table as the help.
 man: $(HELIX)
@@ -204,7 +206,7 @@ lint: $(GOLANGCI)
 # What lint does not vet already; and that the code is right on the systems that this one is not.
 .PHONY: vet
 vet: $(ENGINES) $(MODEL)
-	$(NICE) $(GO) vet $(DESKTOP:-trimpath=) . ./app ./app/e2e ./build/...
+	$(NICE) $(GO) vet $(DESKTOP) . ./app ./app/e2e ./build/...
 	$(NICE) $(GO) run ./build/typecheck windows,darwin $(PORTABLE)
 	$(NICE) $(GO) run ./build/typecheck -dir build/bench linux ./...
 	$(NICE) $(GO) run ./build/xcheck -tags desktop,production darwin/arm64,darwin/amd64,windows/amd64 .
@@ -213,6 +215,7 @@ vet: $(ENGINES) $(MODEL)
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
 # those that put the others together, backend and agent/eval; of those that mostly wait for SQLite,
 # the tests whose names say that something happens at once are run. make race takes everything.
+# lint has vetted these packages with their tests.
 ONE_GOROUTINE := /openapi$$|/sandbox/meter$$|/audio$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
 SQLITE_BOUND  := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$|/transcribe$$
 AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other
@@ -226,10 +229,10 @@ RACE          := -race -gcflags=modernc.org/sqlite/lib=-race=false
 .PHONY: test-go
 test-go: $(ENGINES) $(MODEL) $(GOTESTSUM) ui $(TEST_SERVERS)
 	@mkdir -p build/bin && rm -f $(SKIPPED) $(FLAKY)
-	$(GOTEST) '$(PORTABLE)' -p 4 -timeout 30m
+	$(GOTEST) '$(PORTABLE)' -vet=off -p 4 -timeout 30m
 	$(GO) run ./build/testlog -skipped $(SKIPPED) < build/bin/tests.json
-	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(SQLITE_BOUND)' | xargs)" $(RACE) -p 4 -timeout 30m
-	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -E '$(SQLITE_BOUND)' | xargs)" $(RACE) -p 4 -timeout 30m -run '$(AT_ONCE)'
+	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(SQLITE_BOUND)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m
+	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -E '$(SQLITE_BOUND)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m -run '$(AT_ONCE)'
 	$(GOTEST) './backend/sandbox/qjs ./backend/sandbox/linear' -tags portable
 	$(GOTEST) ./backend/sandbox -tags portable -run '$(PORTABLE_MEMORY)'
 
@@ -251,7 +254,7 @@ test-demo: $(HELIX)
 .PHONY: test-e2e
 test-e2e: $(HELIX) setup-npm
 	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX) npm run e2e
-	CGO_ENABLED=1 $(NICE) $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(HELIX)-microphone ./app/cmd/helix
+	CGO_ENABLED=1 $(NICE) $(GO) build -ldflags "$(LDFLAGS)" -o $(HELIX)-microphone ./app/cmd/helix
 	cd frontend && HELIX_BIN=$(CURDIR)/$(HELIX)-microphone npm run e2e -- microphone
 
 .PHONY: test-window

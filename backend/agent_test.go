@@ -646,6 +646,39 @@ func TestChatChangesMemories(t *testing.T) {
 	}
 }
 
+// A model cannot save as a memory what it was shown, its instructions or the result of a tool; what the
+// person said it can.
+func TestChatSavesOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	const read, said = "The ferry to the island leaves from the third pier at seven.", "My sister Nora moves to Bremen in the first week of June."
+	save := func(text string) providers.ScriptedReply {
+		args, _ := json.Marshal(map[string]string{"content": text})
+		return calls("memory_save", string(args))
+	}
+	c := newChatter(t, testOptions(t.TempDir()), providers.ScriptedReply{Text: "I see."}, calls("file_write", `{"path":"/shared/ferry.txt","text":"`+read+`"}`), calls("file_read", `{"path":"/shared/ferry.txt"}`),
+		save(read), save("Plan first when a job has several steps, then act with the tools."), save(said), providers.ScriptedReply{Text: "Done."})
+	s := c.create(agent.CreateParams{Mode: agent.ModeWork})
+	c.say(s.ID, said)
+	turn := c.say(s.ID, "Save when the ferry leaves, and when Nora moves to Bremen.")
+	for turn.State == agent.Waiting {
+		var asked permission.GetApprovalResult
+		c.call("approvals.get", permission.GetApprovalParams{ID: turn.Approvals[0]}, &asked)
+		c.call("approvals.decide", permission.AnswerParams{ID: asked.ID, Decision: "approve", Scope: "once", DefinitionHash: asked.DefinitionHash}, nil)
+		turn = c.until(turn.TurnID)
+	}
+	var all memory.ListResult
+	c.call("memory.list", memory.ListParams{}, &all)
+	if turn.State != agent.Completed || len(all.Items) != 1 || all.Items[0].Content != said {
+		t.Fatalf("%+v %+v %+v", turn, turn.Error, all.Items)
+	}
+	requests := c.srv.Requests()
+	for i, want := range []bool{true, true, false} {
+		if got := strings.Count(string(requests[4+i].Body), "Nothing was stored") > strings.Count(string(requests[3+i].Body), "Nothing was stored"); got != want {
+			t.Errorf("save %d was refused: %v", i, got)
+		}
+	}
+}
+
 // A question is about one call: what is approved is the call that the person saw, in the chat that
 // asked, and a stopped turn leaves neither its question nor an unused answer behind.
 func TestApprovalIsForTheCallThatWasShown(t *testing.T) {

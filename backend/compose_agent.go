@@ -89,7 +89,7 @@ const (
 // Recall implements agent.Memory.
 func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string) (string, error) {
 	query := []rune(text)
-	out, err := m.s.Search(ctx, search.Params{Query: string(query[:min(len(query), 1000)]), Limit: 2 * recalledItems})
+	out, err := m.s.Find(ctx, search.Params{Query: string(query[:min(len(query), 1000)]), Limit: 2 * recalledItems})
 	if err != nil {
 		return "", err
 	}
@@ -98,9 +98,9 @@ func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string)
 		return "", err
 	}
 	var b strings.Builder
-	left := recalledItems
+	var used []search.Hit
 	for _, h := range out.Results {
-		if left == 0 {
+		if len(used) == recalledItems {
 			break
 		}
 		if slices.ContainsFunc(h.Evidence, func(e search.Evidence) bool { return e.ConversationID != nil && *e.ConversationID == own }) {
@@ -118,9 +118,9 @@ func (m agentMemory) Recall(ctx context.Context, session uuid.UUID, text string)
 			break
 		}
 		b.WriteString(line + "\n")
-		left--
+		used = append(used, h)
 	}
-	return b.String(), nil
+	return b.String(), m.s.LogRecall(ctx, session.String(), used)
 }
 
 // cited matches the ids that Recall gives to memories.
@@ -142,6 +142,14 @@ func (m agentMemory) Said(ctx context.Context, tx *storage.Tx, session uuid.UUID
 }
 
 // agentSkills stores and dry-runs the skills that are created from runs.
+func (m agentMemory) Shown(ctx context.Context, tx *storage.Tx, session uuid.UUID, prompt bool, text string) error {
+	kind := memory.ShownTool
+	if prompt {
+		kind = memory.ShownPrompt
+	}
+	return m.s.LogShown(ctx, tx, session.String(), kind, text)
+}
+
 type agentSkills struct{ b *Backend }
 
 // SaveDraft implements agent.Skills. Names are unique, so a taken one gets a number.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/sandbox"
@@ -186,6 +188,25 @@ func TestExitCodes(t *testing.T) {
 		if !strings.Contains(r.stderr, c.stderr) {
 			t.Errorf("%s: stderr %q lacks %q", c.name, r.stderr, c.stderr)
 		}
+	}
+}
+
+// TestRPCWithKey repeats a call in another process, as after a lost connection.
+func TestRPCWithKey(t *testing.T) {
+	t.Parallel()
+	data, key := t.TempDir(), uuid.NewString()
+	add := func(text string) result {
+		return helix(t, data, "", "rpc", "memory.add", `{"content":"`+text+`","dedupe":false}`, "--key", key)
+	}
+	first := add("one")
+	if again := add("one"); first.code != 0 || again != first {
+		t.Errorf("%+v, repeated %+v", first, again)
+	}
+	if other := add("two"); other.code != 7 {
+		t.Errorf("another call with the same key: %+v", other)
+	}
+	if all := helix(t, data, "", "rpc", "memory.list"); !strings.Contains(all.stdout, `"total":1`) && !strings.Contains(all.stdout, `"total": 1`) {
+		t.Error(all.stdout)
 	}
 }
 

@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
+
+	"helix/backend/gateway"
 )
 
 type rpcCmd struct {
 	Method string `arg:"" help:"Method name, as listed by rpc.discover."`
 	Params string `arg:"" optional:"" help:"JSON object, - or @file."`
+
+	Key uuid.UUID `help:"Idempotency key: a call is carried out once, and repeats with its key get the same answer, also after a lost connection." placeholder:"UUID"`
 }
 
 func (r *rpcCmd) Run(c *command) error {
@@ -19,6 +25,9 @@ func (r *rpcCmd) Run(c *command) error {
 	}
 	if params == nil {
 		params = json.RawMessage("{}")
+	}
+	if r.Key != uuid.Nil {
+		c.ctx = gateway.WithIdempotencyKey(c.ctx, r.Key)
 	}
 	raw, err := c.call(r.Method, params, nil)
 	if err != nil {

@@ -177,6 +177,9 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		if err := s.userMessage(ctx, tx, l, e, append([]uuid.UUID{e.Turn}, b.Joined...)); err != nil {
 			return err
 		}
+		if err := s.shown(ctx, tx, l, true, l.state.Created.instructions()); err != nil {
+			return err
+		}
 		return turn(`state = 'running', phase = 'streaming', started_at = ?, model = ?`, tx.Now, string(b.Ref))
 	case *steered:
 		return s.userMessage(ctx, tx, l, e, b.Turns)
@@ -233,6 +236,11 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		p := Part{Kind: PartToolResult, CallID: b.CallID, Text: text, Status: b.Status, TookMs: b.TookMs, Blob: b.Blob, Bytes: b.Bytes, Untrusted: b.Untrusted, UndoToken: b.Undo, Error: b.Status != statusDone, ApprovalID: b.Approval}
 		if c != nil {
 			p.Tool = c.Name
+			if b.Status == statusDone && !ownWords(c.Name) {
+				if err := s.shown(ctx, tx, l, false, b.Text); err != nil {
+					return err
+				}
+			}
 		}
 		return s.message(tx, l, e, "tool", []Part{p}, nil, "")
 	case *approvalAsked:
@@ -370,6 +378,20 @@ func (s *Service) remember(ctx context.Context, tx *storage.Tx, l *live, turn uu
 		return nil
 	}
 	return s.o.Memory.Said(ctx, tx, l.id, role, turn.String()+" "+role, text, at)
+}
+
+// shown records a text that the model reads, so that it does not save it as a memory.
+func (s *Service) shown(ctx context.Context, tx *storage.Tx, l *live, prompt bool, text string) error {
+	if s.o.Memory == nil {
+		return nil
+	}
+	return s.o.Memory.Shown(ctx, tx, l.id, prompt, text)
+}
+
+// ownWords reports whether a tool returns what the person or the model said, which may be saved, or
+// memories, which have a log of their own.
+func ownWords(tool string) bool {
+	return strings.HasPrefix(tool, "scratchpad_") || strings.HasPrefix(tool, "history_") || strings.HasPrefix(tool, "memory_")
 }
 
 // words returns the searchable text of a message.

@@ -20,7 +20,8 @@ import (
 // recalled is a memory that always returns the same text.
 type recalled string
 
-func (r recalled) Recall(context.Context, uuid.UUID, string) (string, error) { return string(r), nil }
+func (r recalled) Recall(context.Context, uuid.UUID, string) (string, error)       { return string(r), nil }
+func (recalled) Shown(context.Context, *storage.Tx, uuid.UUID, bool, string) error { return nil }
 func (recalled) Said(context.Context, *storage.Tx, uuid.UUID, string, string, string, time.Time) error {
 	return nil
 }

@@ -48,6 +48,15 @@ What the limits are:
 
 How to answer: in the person's language, short and concrete. Use Markdown. Name files and sources.`
 
+// instructions returns the text that begins every prompt of a session.
+func (c *created) instructions() string {
+	text := rules
+	for _, p := range c.Prompt {
+		text += "\n" + p.Text
+	}
+	return text
+}
+
 // estimate returns the approximate number of tokens of a text, erring on the high side.
 func estimate(text string) int64 { return int64(float64(len(text))/bytesPerToken) + 1 }
 

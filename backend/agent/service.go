@@ -71,6 +71,9 @@ type Memory interface {
 	// Said stores one message of a conversation, within the transaction that adds it to the
 	// transcript.
 	Said(ctx context.Context, tx *storage.Tx, session uuid.UUID, role, id, text string, at time.Time) error
+	// Shown records a text that the model reads and nobody said: the prompt, or the output of a tool.
+	// The model can't save it as a memory.
+	Shown(ctx context.Context, tx *storage.Tx, session uuid.UUID, prompt bool, text string) error
 }
 
 // Files is the agent's interface to the files of the workspace.

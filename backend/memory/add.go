@@ -35,6 +35,7 @@ type draft struct {
 	dedupe     bool
 	valence    *float64
 	byAgent    bool     // an agent wants to store it
+	byModel    bool     // a model wrote it, and may repeat what it was shown
 	key        []string // natural key of the record in an import; the id is derived from it
 	place      int      // position among the memories of one transaction, in listing order
 }
@@ -76,6 +77,7 @@ func checkDraft(ctx context.Context, at string, p AddParams) (d *draft, err erro
 		d.source = "agent" // only a person writes by hand
 	}
 	d.byAgent = d.source == "agent" || !byPerson(ctx)
+	d.byModel = d.source == "agent" || p.byModel
 	if d.byAgent && d.sourceRef == "" {
 		d.sourceRef = p.Session // the session that produced it
 	}
@@ -191,7 +193,7 @@ func (s *Service) addTx(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, er
 // storeDraft stores a draft unless its text already exists or repeats text that memory returned recently.
 func (s *Service) storeDraft(tx *storage.Tx, user uuid.UUID, d *draft) (AddResult, error) {
 	if d.byAgent {
-		if known, err := s.recalled(tx, user, d.content); err != nil || known {
+		if known, err := s.recalled(tx, user, d.content, d.byModel); err != nil || known {
 			return AddResult{Deduplicated: known}, err
 		}
 	}

@@ -60,10 +60,21 @@ func (s *Service) Callables() []callable.Func {
 					untrusted := true
 					p.Source, p.Untrusted, p.SourceRef = "tool", &untrusted, r.Caller.Kind+":"+r.Caller.Run.String()
 				}
-				return s.Add(ctx, p)
+				p.byModel = r.Caller.Kind == "agent"
+				out, err := s.Add(ctx, p)
+				if err == nil && out.Item == nil && p.byModel {
+					return addNote{out, "Nothing was stored: this repeats a memory, your instructions or the result of a tool."}, nil
+				}
+				return out, err
 			}),
 		},
 	}
+}
+
+// addNote tells a model why its text was not stored.
+type addNote struct {
+	AddResult
+	Note string `json:"note"`
 }
 
 // AgentCallables returns the tools with which an agent corrects memories. Both can be undone.

@@ -92,9 +92,7 @@ func TestQueryPlans(t *testing.T) {
 	if err := b.LogRecall(b.ctx, "s1", append(hits.Results, enhanced.Results...)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.LogShown(b.ctx, "s1", "tool", "what a tool said"); err != nil {
-		t.Fatal(err)
-	}
+	b.shown(t, ShownTool, "what a tool said")
 	agent := identity.With(t.Context(), identity.Identity{User: identity.UserID(b.ctx), Session: uuid.New(), Scopes: identity.Write.Closed(), Client: identity.ClientProgram, Label: "test", Pipe: "agent"})
 	must(b.Add(agent, AddParams{Content: "the agent stores a sentence of its own", Metadata: json.RawMessage(`{"a":1}`)}))(t)
 	must(b.Stats(b.ctx, struct{}{}))(t)

@@ -69,9 +69,7 @@ func (b *bundle) lifeOf(t *testing.T, word string) Item {
 	b.conversation(t, "c "+fmt.Sprint(b.o.Private), "D1:1", "we talked of the "+word)
 	must(b.UpsertChunks(b.ctx, UpsertParams{Source: UpsertSource{URI: "file:x", Title: "x"}, Text: ptr("A document on the " + word + " too.")}))(t)
 	b.recall(t, u.Item)
-	if err := b.LogShown(b.ctx, "s", "prompt", "never speak of the "+word+" to anybody"); err != nil {
-		t.Fatal(err)
-	}
+	b.shown(t, ShownPrompt, "never speak of the "+word+" to anybody")
 	return u.Item
 }
 

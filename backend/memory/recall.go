@@ -127,14 +127,22 @@ func containment(want []uint64, logged []byte) float64 {
 	return float64(found) / float64(len(want))
 }
 
+// Kinds of text in the log that are not items: what a model was shown.
+const (
+	ShownPrompt = "prompt"
+	ShownTool   = "tool"
+)
+
 // recalled reports whether a text repeats, entirely or almost, what was returned to a program or an
-// agent of the user within the last day. The memory that it repeats is reinforced.
-func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, error) {
+// agent of the user within the last day, or, with shown, what a model was shown. The memory that it
+// repeats is reinforced.
+func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string, shown bool) (found bool, err error) {
 	want := shingles(text)
 	if len(want) == 0 {
 		return false, nil
 	}
-	rows, err := tx.Query(`SELECT kind, item_id, shingles FROM recall_log WHERE user_id = ? AND at >= ? ORDER BY at DESC`, user, tx.Now.Add(-recallAge))
+	rows, err := tx.Query(`SELECT kind, item_id, shingles FROM recall_log WHERE user_id = ? AND at >= ? AND (? OR kind NOT IN (?, ?)) ORDER BY at DESC`,
+		user, tx.Now.Add(-recallAge), shown, ShownPrompt, ShownTool)
 	if err != nil {
 		return false, err
 	}
@@ -153,6 +161,10 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 		if containment(want, log) < recallOverlap {
 			continue
 		}
+		if kind == ShownPrompt || kind == ShownTool { // perhaps a memory too, which counts as used
+			found = true
+			continue
+		}
 		if kind != KindMemory {
 			return true, nil
 		}
@@ -165,7 +177,7 @@ func (s *Service) recalled(tx *storage.Tx, user uuid.UUID, text string) (bool, e
 		}
 		return true, use(tx, m)
 	}
-	return false, rows.Err()
+	return found, rows.Err()
 }
 
 // handedOut logs the items that a call is about to return to a program. Items shown to a
@@ -200,16 +212,20 @@ func (s *Service) LogRecall(ctx context.Context, session string, hits []search.H
 	return s.db.Write(ctx, func(tx *storage.Tx) error { return s.logRecall(tx, identity.UserID(ctx), session, hits) })
 }
 
-// LogShown records text that an agent was given and did not write: instructions, prompts and the
-// output of tools. It is treated like recalled text. kind is prompt or tool.
-func (s *Service) LogShown(ctx context.Context, session, kind, text string) error {
-	if kind != "prompt" && kind != "tool" {
-		return invalid("kind", "%q is not a kind of shown text. Use prompt or tool.", clip(kind, 32))
+// LogShown records a text that a model was shown and did not write, within the transaction that shows
+// it. A model cannot store a near-copy of it as a memory; programs can. kind is ShownPrompt or ShownTool.
+func (s *Service) LogShown(ctx context.Context, tx *storage.Tx, session, kind, text string) error {
+	user, hash := identity.UserID(ctx), textHash(search.NormalText(text))
+	id := uuid.UUID(hash[:16])
+	done, err := tx.Exec(`UPDATE recall_log SET at = ? WHERE user_id = ? AND kind = ? AND item_id = ? AND session_id = ?`, tx.Now, user, kind, id, session)
+	if err != nil {
+		return err
 	}
-	hash := textHash(search.NormalText(text))
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		return s.noteRecall(tx, identity.UserID(ctx), session, kind, uuid.UUID(hash[:16]), text)
-	})
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	// Without the shorter runs: a few words may stand in a long output by chance.
+	return s.storeRecall(tx, user, session, kind, id, packed(shingles(text)))
 }
 
 func (s *Service) logRecall(tx *storage.Tx, user uuid.UUID, session string, hits []search.Hit) error {
@@ -251,6 +267,10 @@ func (s *Service) noteRecall(tx *storage.Tx, user uuid.UUID, session, kind strin
 			log = logged(text)
 		}
 	}
+	return s.storeRecall(tx, user, session, kind, id, log)
+}
+
+func (s *Service) storeRecall(tx *storage.Tx, user uuid.UUID, session, kind string, id uuid.UUID, log []byte) error {
 	hashes, err := s.seal("recall_log", "shingles", id, base64.StdEncoding.EncodeToString(log))
 	if err != nil {
 		return err

@@ -63,6 +63,8 @@ type AddParams struct {
 	Session      string          `json:"session,omitempty"` // of the agent that stores it
 
 	EmotionalValence *float64 `json:"emotionalValence,omitempty"` // -1 to 1; absent: not known
+
+	byModel bool // a model wrote it
 }
 
 // AddResult is the result of memory.add.

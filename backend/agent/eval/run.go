@@ -84,6 +84,9 @@ func (memories) Said(context.Context, *storage.Tx, uuid.UUID, string, string, st
 	return nil
 }
 
+// Shown implements agent.Memory.
+func (memories) Shown(context.Context, *storage.Tx, uuid.UUID, bool, string) error { return nil }
+
 // effect is a call that a tool has carried out.
 type effect struct {
 	tool, key string

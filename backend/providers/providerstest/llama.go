@@ -4,18 +4,21 @@ package providerstest
 
 import (
 	"bufio"
+	"embed"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"helix/backend/providers"
 )
+
+//go:embed llama
+var llamaFiles embed.FS
 
 // Llama is a real engine with a model of random weights, in a separate process. It tests the
 // integration, not the quality of answers.
@@ -28,8 +31,11 @@ type LlamaStats struct{ Begun, Finished, Aborted, Tokens int }
 // node-llama-cpp; make test-engine installs it.
 func NewLlama(t testing.TB) *Llama {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	c := exec.Command("node", filepath.Join(filepath.Dir(here), "llama", "server.mjs"), filepath.Join(os.Getenv("HELIX_LLAMA"), "dist", "index.js"), filepath.Join(t.TempDir(), "random.gguf"))
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, llamaFiles); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("node", filepath.Join(dir, "llama", "server.mjs"), filepath.Join(os.Getenv("HELIX_LLAMA"), "dist", "index.js"), filepath.Join(dir, "random.gguf"))
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
