@@ -66,6 +66,8 @@ func speakHostile(how string) {
 			}
 			json.Unmarshal(line, &q) //nolint:errcheck // ours
 			answer = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"prompts":[null,{"name":"p","arguments":[null]}],"resources":[null],"messages":[null],"contents":[null]}}`, q.ID)
+		case how == "secret" && lists:
+			answer = bytes.Replace(answer, []byte(`{"type":"string"}`), []byte(`{"type":"string","format":"password"}`), 1)
 		case how == "nulls" && lists:
 			answer = bytes.Replace(answer, []byte(`"tools":[`), []byte(`"tools":[null,{},{"name":null,"inputSchema":7},{"name":"b","inputSchema":null,"annotations":null},`), 1)
 		case how == "twice":

@@ -202,7 +202,7 @@ func TestNamesInOtherScripts(t *testing.T) {
 			t.Errorf("%s: %v %v %v", input, list, err, p.Notes())
 		}
 	}
-	if strings.Contains(string(p.Input), "(recursive: )") {
+	if !strings.Contains(string(p.Input), "(recursive: schema") {
 		t.Errorf("%s", p.Input)
 	}
 	r, err := p.Build(json.RawMessage(`{"号":7,"body":{"名":"a"}}`), BuildOptions{Server: "https://a.example"})
