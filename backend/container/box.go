@@ -349,6 +349,28 @@ func (b *box) start(id uint32, s *guest.Start) (*process, error) {
 	return p, b.conn.Send(&guest.Message{Type: guest.TypeStart, ID: id, Start: s})
 }
 
+// feed writes the input of a program, which need not read it.
+func (p *process) feed(input []byte) {
+	if _, err := p.stdin.Write(input); err == nil {
+		p.stdin.CloseWrite() //nolint:errcheck // the program has ended then
+	}
+}
+
+// end waits for the end of a program; nil: the connection ended first.
+func (p *process) end(closed <-chan struct{}) *guest.Exit {
+	select {
+	case exit := <-p.exit:
+		return exit
+	case <-closed:
+	}
+	select { // it may have come just before
+	case exit := <-p.exit:
+		return exit
+	default:
+		return nil
+	}
+}
+
 // close closes the streams of a program that has ended.
 func (p *process) close() {
 	for _, s := range []*guest.Stream{p.stdin, p.stdout, p.stderr} {

@@ -19,6 +19,7 @@ import (
 
 	"helix/backend/container/guest"
 	"helix/backend/fault"
+	"helix/backend/jcs"
 )
 
 // Egress makes the connections of a container. It decides about each by the permissions of the run, resolves the
@@ -309,7 +310,7 @@ func (p *proxy) copy(w io.Writer, r io.Reader, total *atomic.Int64, count *int64
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{\{secret:([A-Za-z0-9._-]{1,64})\}\}`)
+var placeholder = regexp.MustCompile(`\{\{secret:([A-Za-z0-9][A-Za-z0-9_.:/-]{0,99})\}\}`) // every name that a secret can have
 
 // request makes a request over TLS for a program: the only way to use a secret, which the program never sees.
 func (p *proxy) request(s io.ReadWriteCloser, req *http.Request, to destination, c *Contact) error {
@@ -413,7 +414,10 @@ func withoutSecrets(resp *http.Response, secrets []string) error {
 	pairs := []string{}
 	for _, s := range secrets {
 		if s != "" {
-			pairs = append(pairs, s, "[secret]", url.QueryEscape(s), "[secret]")
+			pairs = append(pairs, s, "[secret]", url.QueryEscape(s), "[secret]", url.PathEscape(s), "[secret]")
+			if quoted, err := jcs.Marshal(s); err == nil { // in JSON
+				pairs = append(pairs, string(quoted[1:len(quoted)-1]), "[secret]")
+			}
 		}
 	}
 	clean := strings.NewReplacer(pairs...)

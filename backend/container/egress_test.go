@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,7 @@ func (a *allowed) Dial(ctx context.Context, host string, port int) (net.Conn, er
 }
 
 func (a *allowed) Secret(_ context.Context, host, name string) (string, error) {
-	if host != a.host || name != "KEY" {
+	if host != a.host || name != "api/KEY:1" {
 		return "", fault.Deniedf("The secret isn't allowed.")
 	}
 	return a.secret, nil
@@ -175,7 +176,7 @@ func TestConnectionWithoutTLSIsCut(t *testing.T) {
 
 func TestSecretsAreFilledInOutsideAndRemovedFromAnswers(t *testing.T) {
 	t.Parallel()
-	const secret = "planted/secret 1"
+	const secret = `planted/secret "1"`
 	a := &allowed{host: "example.com", port: 443, secret: secret}
 	n := newNetwork(t, a, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+secret || r.URL.Query().Get("key") != secret || r.Header.Get("Proxy-Connection") != "" {
@@ -183,10 +184,10 @@ func TestSecretsAreFilledInOutsideAndRemovedFromAnswers(t *testing.T) {
 		}
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Echo", secret)
-		fmt.Fprintf(w, "%s %s %s and %s", r.Method, r.URL.EscapedPath(), body, secret)
+		fmt.Fprintf(w, "%s %s %s and %s, %q, %s, %s", r.Method, r.URL.EscapedPath(), body, secret, secret, url.QueryEscape(secret), url.PathEscape(secret))
 	})
-	resp, body := n.ask(t, "POST /https/example.com/a%20b?key=%7B%7Bsecret%3AKEY%7D%7D HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nProxy-Connection: keep-alive\r\nAuthorization: Bearer {{secret:KEY}}\r\nContent-Length: 2\r\n\r\nhi")
-	if resp.StatusCode != 200 || body != "POST /a%20b hi and [secret]" || resp.Header.Get("X-Echo") != "[secret]" {
+	resp, body := n.ask(t, "POST /https/example.com/a%20b?key=%7B%7Bsecret%3Aapi%2FKEY%3A1%7D%7D HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nProxy-Connection: keep-alive\r\nAuthorization: Bearer {{secret:api/KEY:1}}\r\nContent-Length: 2\r\n\r\nhi")
+	if resp.StatusCode != 200 || body != `POST /a%20b hi and [secret], "[secret]", [secret], [secret]` || resp.Header.Get("X-Echo") != "[secret]" {
 		t.Errorf("%d %q %v", resp.StatusCode, body, resp.Header)
 	}
 	if c := <-n.contacts; c.Path != "/a%20b" || c.Method != "POST" || c.Status != 200 || strings.Contains(fmt.Sprint(c), secret) {

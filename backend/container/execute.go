@@ -325,11 +325,7 @@ func (r *run) wait(ctx context.Context, start *guest.Start) error {
 	stdout := &window{head: int(limits.OutputBytes) - keptEnd, tail: keptEnd}
 	stderr := &window{tail: int(limits.LogBytes)}
 	var work sync.WaitGroup
-	work.Go(func() { // the program need not read its input
-		if _, err := p.stdin.Write(r.s.Input); err == nil {
-			p.stdin.CloseWrite() //nolint:errcheck // the program has ended then
-		}
-	})
+	work.Go(func() { p.feed(r.s.Input) })
 	work.Go(func() {
 		io.Copy(&limited{stdout, func() { cancel(errOutput) }}, p.stdout) //nolint:errcheck // the end is known from the exit
 	})
@@ -346,15 +342,7 @@ func (r *run) wait(ctx context.Context, start *guest.Start) error {
 		}
 	})
 	defer killed()
-	var exit *guest.Exit
-	select {
-	case exit = <-p.exit:
-	case <-r.b.closed:
-		select { // it may have come just before
-		case exit = <-p.exit:
-		default:
-		}
-	}
+	exit := p.end(r.b.closed)
 	work.Wait()
 	r.b.phases.Running = time.Since(began)
 	r.b.enter(PhaseEnded)

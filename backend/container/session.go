@@ -279,11 +279,7 @@ func (s *Session) Exec(ctx context.Context, c Command) (res CommandResult, err e
 	}
 	out.output = c.Output
 	var work sync.WaitGroup
-	work.Go(func() { // the program need not read its input
-		if _, err := p.stdin.Write(c.Stdin); err == nil {
-			p.stdin.CloseWrite() //nolint:errcheck // the program has ended then
-		}
-	})
+	work.Go(func() { p.feed(c.Stdin) })
 	work.Go(func() { out.copy("stdout", p.stdout) })
 	work.Go(func() { out.copy("stderr", p.stderr) })
 	stop := context.AfterFunc(ctx, func() { s.b.conn.Send(&guest.Message{Type: guest.TypeKill, ID: id}) }) //nolint:errcheck // the session has ended then
@@ -291,15 +287,7 @@ func (s *Session) Exec(ctx context.Context, c Command) (res CommandResult, err e
 	// The init process ends the command at its limit; if it does not, the session is ended.
 	overdue := time.AfterFunc(c.Timeout+stopGrace+killGrace, func() { s.end(errLost) })
 	defer overdue.Stop()
-	var exit *guest.Exit
-	select {
-	case exit = <-p.exit:
-	case <-s.b.closed:
-		select { // it may have come just before
-		case exit = <-p.exit:
-		default:
-		}
-	}
+	exit := p.end(s.b.closed)
 	work.Wait()
 	res.Output, res.Truncated = out.text()
 	if exit == nil {

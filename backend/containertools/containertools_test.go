@@ -273,7 +273,7 @@ func TestSecretParametersAreInNoEnvironmentAndNoRow(t *testing.T) {
 	}
 	var rows string
 	err := e.db.Read(e.ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT group_concat(input, ' ') FROM container_runs`).Scan(&rows)
+		return tx.QueryRow(`SELECT group_concat(input || output || log || error_message, ' ') FROM container_runs`).Scan(&rows)
 	})
 	if err != nil || strings.Contains(rows, "planted-1") || strings.Contains(rows, "s3cret-key") {
 		t.Errorf("%s, %v", rows, err)
@@ -343,7 +343,7 @@ func TestInterruptedRunsAreClosedAtStart(t *testing.T) {
 	e := setup(t)
 	tool := e.tool("echo", true)
 	r := callable.Request{Input: json.RawMessage(`{}`)}
-	if err := e.s.begin(e.ctx, tool, &r, storage.NewID()); err != nil {
+	if err := e.s.begin(e.ctx, tool, &r, &RunResult{RunID: storage.NewID()}); err != nil {
 		t.Fatal(err)
 	}
 	next := New(e.db, e.engine, Options{Permission: e.perm, Audit: e.log})

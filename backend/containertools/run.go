@@ -48,6 +48,8 @@ type RunResult struct {
 	Log        string          `json:"log"` // the end of standard error
 	DurationMs int64           `json:"durationMs"`
 	Usage      Usage           `json:"usage"`
+
+	hidden []string // secrets among the parameters
 }
 
 // Usage is what a run used.
@@ -133,7 +135,7 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 	defer pass.End()
 	held, stop := pass.Context(ctx)
 	defer stop()
-	if err := s.begin(ctx, t, r, out.RunID); err != nil {
+	if err := s.begin(ctx, t, r, &out); err != nil {
 		return out, err
 	}
 	started := time.Now()
@@ -334,39 +336,28 @@ func lastLine(text string) string {
 }
 
 // begin records that a run starts. A run that cannot be recorded does not start.
-func (s *Service) begin(ctx context.Context, t *Tool, r *callable.Request, id uuid.UUID) error {
-	params := s.o.Scrub(ctx, string(redacted(t.Definition.Input, r.Input)))
+func (s *Service) begin(ctx context.Context, t *Tool, r *callable.Request, out *RunResult) error {
+	kept := r.Input
+	if c, err := schema.Compile(t.Definition.Input); err == nil {
+		kept, out.hidden = c.RedactJSON(kept)
+	}
+	params := s.o.Scrub(ctx, string(kept))
 	if len(params) > keptOutput || !json.Valid([]byte(params)) {
 		params = fmt.Sprintf(`{"omitted":%d}`, len(r.Input))
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO container_runs (id, user_id, tool_id, input, status, definition_hash, caller, run_id, created_at) VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?)`,
-			id, t.user, t.ID, params, t.hash, r.Caller.Kind, r.Caller.Run, tx.Now)
+			out.RunID, t.user, t.ID, params, t.hash, r.Caller.Kind, r.Caller.Run, tx.Now)
 		return err
 	})
 }
 
-// redacted returns the input without the values that its schema marks as secret.
-func redacted(input, value json.RawMessage) json.RawMessage {
-	c, err := schema.Compile(input)
-	if err != nil || !c.HasSecrets() {
-		return value
-	}
-	var v any
-	if json.Unmarshal(value, &v) != nil {
-		return nil
-	}
-	v, _ = c.Redact(v, "[redacted]")
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
 // ended records the end of a run, with its audit entry.
 func (s *Service) ended(ctx context.Context, t *Tool, r *callable.Request, out *RunResult, res *container.Result) error {
-	kept := s.o.Scrub(ctx, string(out.Output))
+	stored := func(text string) string { // the program may have repeated secret parameters
+		return s.o.Scrub(ctx, string(schema.Mask([]byte(text), out.hidden)))
+	}
+	kept := stored(string(out.Output))
 	if len(kept) > keptOutput {
 		kept = strings.ToValidUTF8(kept[:keptOutput], "") + "…"
 	}
@@ -376,7 +367,7 @@ func (s *Service) ended(ctx context.Context, t *Tool, r *callable.Request, out *
 	}
 	return s.db.Write(context.WithoutCancel(ctx), func(tx *storage.Tx) error {
 		if _, err := tx.Exec(`UPDATE container_runs SET output = ?, log = ?, status = ?, error_class = ?, error_message = ?, exit_code = ?, container_id = ?, duration_ms = ? WHERE id = ?`,
-			kept, out.Log, out.Status, out.ErrorClass, s.o.Scrub(ctx, out.Error), out.ExitCode, res.ContainerID, out.DurationMs, out.RunID); err != nil {
+			kept, stored(out.Log), out.Status, out.ErrorClass, stored(out.Error), out.ExitCode, res.ContainerID, out.DurationMs, out.RunID); err != nil {
 			return err
 		}
 		e := audit.Entry{ActorKind: r.Caller.Kind, Action: audit.Complete, SubjectKind: string(Kind), SubjectID: t.ID.String(), Outcome: result, RunID: out.RunID,

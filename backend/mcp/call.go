@@ -18,6 +18,7 @@ import (
 	"helix/backend/fault"
 	"helix/backend/otlp"
 	"helix/backend/permission"
+	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -40,7 +41,8 @@ type outcome struct {
 	result  *sdk.CallToolResult
 	text    string // of the content
 	isError bool
-	sent    bool // the server may have received the call
+	hidden  []string // secrets among the arguments
+	sent    bool     // the server may have received the call
 	took    time.Duration
 }
 
@@ -81,13 +83,17 @@ func (s *Service) callTool(ctx context.Context, ref callable.Ref, q callable.Req
 	}
 	id := info.ID
 	out.id = storage.NewID()
-	kept := clip(s.o.Scrub(ctx, string(s.redacted(info.Input, q.Input))), maxRowOutput)
+	kept := q.Input
+	if sch, err := s.schemas.Compile(info.Input); err == nil {
+		kept, out.hidden = sch.RedactJSON(kept)
+	}
+	arguments := clip(s.o.Scrub(ctx, string(kept)), maxRowOutput)
 	pass, err := s.o.Gate.Pass(ctx, &q, callable.Reach{
 		Name: id, Subject: tool.subject(row.Name), Cap: permission.MCP, Resource: id, Tier: tool.permissionTier(), Action: audit.Start,
 		Details: map[string]any{"execution": out.id, "definitionHash": hexHash(tool.hash)},
 		Begin: func(tx *storage.Tx) error {
 			_, err := tx.Exec(`INSERT INTO mcp_calls (id, user_id, server_id, server, tool, arguments, status, definition_hash, caller, run_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-				out.id, row.user, row.id, row.Name, tool.name, kept, callRunning, tool.hash, cmp.Or(q.Caller.Kind, "user"), q.Caller.Run, tx.Now)
+				out.id, row.user, row.id, row.Name, tool.name, arguments, callRunning, tool.hash, cmp.Or(q.Caller.Kind, "user"), q.Caller.Run, tx.Now)
 			return err
 		},
 	})
@@ -322,11 +328,12 @@ func (s *Service) record(ctx context.Context, id string, q *callable.Request, ou
 		}
 	}
 	var blob any
-	output := string(out.output)
+	masked := schema.Mask(out.output, out.hidden) // the server may have repeated them
+	output := string(masked)
 	if len(output) <= maxRowOutput {
 		output = s.o.Scrub(ctx, output)
 	} else {
-		ref, err := s.db.Blobs().PutBytes(ctx, out.output)
+		ref, err := s.db.Blobs().PutBytes(ctx, masked)
 		if err != nil {
 			return err
 		}
@@ -350,25 +357,4 @@ func (s *Service) closeInterrupted(ctx context.Context) error {
 		_, err := tx.Exec(`UPDATE mcp_calls SET status = ?, error_class = 'interrupted' WHERE status = 'running' AND created_at < ?`, callFailure, s.began)
 		return err
 	})
-}
-
-// redacted returns arguments without the values that the schema marks as secret.
-func (s *Service) redacted(input, arguments json.RawMessage) json.RawMessage {
-	if len(input) == 0 {
-		return arguments
-	}
-	c, err := s.schemas.Compile(input)
-	if err != nil || !c.HasSecrets() {
-		return arguments
-	}
-	var v any
-	if json.Unmarshal(arguments, &v) != nil {
-		return nil
-	}
-	v, _ = c.Redact(v, "[redacted]")
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return b
 }

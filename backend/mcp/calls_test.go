@@ -3,7 +3,13 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -11,6 +17,7 @@ import (
 	"helix/backend/audit"
 	"helix/backend/bus"
 	"helix/backend/callable"
+	"helix/backend/schema"
 	"helix/backend/storage"
 )
 
@@ -79,5 +86,43 @@ func TestNextStartClosesCallsThatACrashInterrupted(t *testing.T) {
 	}
 	if status, _, _ := e.recorded(); status != "failure interrupted" {
 		t.Errorf("after a start: %q", status)
+	}
+}
+
+func TestSecretArgumentsAreInNoRow(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.add("files", "hostile:secret")
+	e.approve("files", "echo")
+	for _, length := range []int{1, maxRowOutput} { // the larger one goes to a file
+		text := strings.Repeat("planted\"1", length)
+		in, err := json.Marshal(echoIn{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := e.call("files.echo", string(in)); err != nil || !strings.Contains(string(out.Output), "planted") {
+			t.Fatalf("%.100s, %v", out.Output, err)
+		}
+	}
+	rows, file := "", ""
+	if err := e.db.Read(e.ctx, func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT json_group_array(json_object('c', arguments || output, 's', bytes)), (SELECT file FROM pragma_database_list WHERE name = 'main') FROM mcp_calls`).Scan(&rows, &file)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(rows, "planted") || strings.Count(rows, schema.Masked) < 2 {
+		t.Errorf("%.2000s", rows)
+	}
+	if err := filepath.WalkDir(filepath.Dir(file), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte("planted")) {
+			t.Errorf("%s has the secret", path)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }

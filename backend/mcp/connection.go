@@ -38,8 +38,8 @@ const legacyProtocol = "2025-11-25"
 // fetched are programs that download a server before its first start.
 var fetched = []string{"npx", "uvx", "bunx", "pnpx", "docker"}
 
-// open starts or reaches a server and performs the handshake.
-func (l *link) open(ctx context.Context, row *serverRow) (*connection, error) {
+// dial starts or reaches a server and performs the handshake.
+func (l *link) dial(ctx context.Context, row *serverRow) (*connection, error) {
 	e, err := row.expand(l.s.lookup(ctx))
 	if err != nil {
 		return nil, err
@@ -140,13 +140,12 @@ func (l *link) client(c *connection) *sdk.Client {
 		},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			l.mu.Lock()
+			due := !l.stale
 			l.stale = true
 			l.mu.Unlock()
-			l.s.spawn(func() {
-				if err := l.refresh(l.s.as(l.user)); err != nil {
-					l.log.add("rpc", "Couldn't list the tools again: "+fault.As(err).Message)
-				}
-			})
+			if due { // otherwise it is going to be listed
+				l.s.spawn(l.relist)
+			}
 		},
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { l.s.progressed(r.Params) },
 	})

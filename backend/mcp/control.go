@@ -205,6 +205,8 @@ func (l *link) ping(ctx context.Context) error {
 	if c.protocol > legacyProtocol {
 		return nil
 	}
+	ctx, cancel := l.limited(ctx)
+	defer cancel()
 	if err := c.session.Ping(ctx, nil); err != nil {
 		return c.translate(l.name, err)
 	}

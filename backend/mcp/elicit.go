@@ -22,6 +22,7 @@ const (
 	elicitDecline = "decline"
 	elicitCancel  = "cancel"
 	maxElicitForm = 32 << 10
+	maxAsking     = 4 // open questions of a call
 )
 
 // callKey is the context key of the call in progress.
@@ -61,8 +62,20 @@ func (l *link) elicit(ctx context.Context, p *sdk.ElicitParams, gone <-chan stru
 	}
 	key, a := askKey{call.id, uuid.NewString()}, &asking{form: form, answer: make(chan *sdk.ElicitResult, 1)}
 	l.s.mu.Lock()
-	l.s.asking[key] = a
+	open := 0
+	for k := range l.s.asking {
+		if k.call == call.id {
+			open++
+		}
+	}
+	if open < maxAsking {
+		l.s.asking[key] = a
+	}
 	l.s.mu.Unlock()
+	if open >= maxAsking {
+		l.log.add("rpc", "A question was declined: others of this call wait for an answer.")
+		return no, nil
+	}
 	defer func() {
 		l.s.mu.Lock()
 		delete(l.s.asking, key)

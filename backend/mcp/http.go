@@ -142,7 +142,7 @@ func (t *roundTripper) send(req *http.Request, body []byte, token string) (*http
 	t.log.add("rpc", fmt.Sprintf("← status %d", resp.Status))
 	t.mu.Lock()
 	t.last, t.failed, t.status = nil, nil, resp.Status
-	if resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden || resp.Status == http.StatusTooManyRequests {
+	if resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden || resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError {
 		t.last = &statusError{resp.Status, resp.Header.Get("Retry-After"), resp.Status == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")}
 	}
 	t.mu.Unlock()
@@ -179,6 +179,8 @@ func (t *roundTripper) refused(name string) *fault.Error {
 		return fault.Unavailablef("The sign-in at %s doesn't allow this (403). Sign in again to extend it: helix mcp auth %s", name, name).WithCause(errNeedsAuth)
 	case t.last.status == http.StatusForbidden:
 		return fault.Deniedf("%s refused the request (403).", name)
+	case t.last.status >= http.StatusInternalServerError:
+		return fault.Unavailablef("%s doesn't work now (%d %s). Try again later.", name, t.last.status, http.StatusText(t.last.status))
 	}
 	if t.last.retry != "" {
 		return fault.Limitf("%s receives too many requests (429). Try again after %s seconds.", name, visible(t.last.retry, 40))

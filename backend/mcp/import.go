@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,9 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"helix/backend/fault"
+	"helix/backend/openapi"
 	"helix/backend/storage"
 )
 
@@ -104,7 +104,7 @@ func (s *Service) Sources(context.Context, struct{}) (SourcesResult, error) {
 		text, err := readConfig(src.Path)
 		if err == nil {
 			var found []Imported
-			found, err = parseConfig(text, strings.HasSuffix(src.Path, ".yaml"))
+			found, err = parseConfig(text)
 			src.Servers = len(found)
 		}
 		if err != nil {
@@ -132,11 +132,11 @@ func readConfig(path string) ([]byte, error) {
 // Values that look like secrets are stored as secrets. The configuration is not changed.
 func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, error) {
 	out := ImportResult{Found: []Imported{}, Added: []string{}}
-	text, source, asYAML, err := s.configOf(p)
+	text, source, err := s.configOf(p)
 	if err != nil {
 		return out, err
 	}
-	found, err := parseConfig(text, asYAML)
+	found, err := parseConfig(text)
 	if err != nil {
 		return out, err
 	}
@@ -147,21 +147,23 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 	}
 	err = s.write(ctx, func(tx *storage.Tx) error {
 		out.Added = out.Added[:0]
+		taken := map[string]bool{}
 		for k := range out.Found {
 			i := &out.Found[k]
 			if i.Server == nil {
 				continue
 			}
-			if i.Conflict = ""; p.DryRun == nil || *p.DryRun {
-				if _, err := loadServer(tx, i.Server.Name); err == nil {
-					i.Conflict = fmt.Sprintf("You already have a server named %q.", i.Server.Name)
-				} else if !fault.Is(err, fault.NotFound) {
-					return err
-				}
-				continue
+			_, err := loadServer(tx, i.Server.Name)
+			switch i.Conflict = ""; {
+			case taken[i.Server.Name]:
+				i.Conflict = fmt.Sprintf("Another server of the configuration is named %q too. Rename one of them there.", i.Server.Name)
+			case err == nil:
+				i.Conflict = fmt.Sprintf("You already have a server named %q.", i.Server.Name)
+			case !fault.Is(err, fault.NotFound):
+				return err
 			}
-			if _, err := loadServer(tx, i.Server.Name); err == nil {
-				i.Conflict = fmt.Sprintf("You already have a server named %q, so it was skipped.", i.Server.Name)
+			taken[i.Server.Name] = true
+			if i.Conflict != "" || p.DryRun == nil || *p.DryRun {
 				continue
 			}
 			for name, value := range i.values {
@@ -180,96 +182,81 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 }
 
 // configOf returns the text of a configuration and what it is called.
-func (s *Service) configOf(p ImportParams) (text []byte, source string, asYAML bool, err error) {
+func (s *Service) configOf(p ImportParams) (text []byte, source string, err error) {
 	switch {
 	case p.Source != "":
 		for _, src := range known(runtime.GOOS, s.o.Getenv, func(p string) bool { _, err := os.Stat(p); return err == nil }) {
 			if src.ID == p.Source {
 				text, err = readConfig(src.Path)
-				return text, src.ID, strings.HasSuffix(src.Path, ".yaml"), err
+				return text, src.ID, err
 			}
 		}
-		return nil, "", false, fault.NotFoundf("No configuration of %q was found on this computer.", visible(p.Source, 64))
+		return nil, "", fault.NotFoundf("No configuration of %q was found on this computer.", visible(p.Source, 64))
 	case p.Path != "":
 		text, err = readConfig(p.Path)
-		lower := strings.ToLower(p.Path)
-		return text, "file", strings.HasSuffix(lower, ".yaml") || strings.HasSuffix(lower, ".yml"), err
+		return text, "file", err
 	case p.Content != "":
-		return []byte(p.Content), "file", !strings.HasPrefix(strings.TrimSpace(p.Content), "{") && !strings.HasPrefix(strings.TrimSpace(p.Content), "/"), nil
+		return []byte(p.Content), "file", nil
 	}
-	return nil, "", false, fault.Invalidf("Provide source, path or content.")
+	return nil, "", fault.Invalidf("Provide source, path or content.")
 }
 
 // foreign is an entry in the configurations of other programs.
 type foreign struct {
 	Type, Command, Cmd, URL, URI string
-	ServerURL                    string `json:"serverUrl" yaml:"serverUrl"`
-	Args                         []string
+	ServerURL                    string `json:"serverUrl"`
+	Args                         []any
 	Env, Envs, Headers           map[string]any
-	EnvKeys                      []string `json:"env_keys" yaml:"env_keys"`
+	EnvKeys                      []string `json:"env_keys"`
 	Cwd, Description             string
 	Timeout                      float64
 	Enabled, Disabled            *bool
 }
 
-// parseConfig reads the configuration of another program, JSON with comments or YAML.
-func parseConfig(text []byte, asYAML bool) ([]Imported, error) {
-	var doc struct {
-		MCPServers map[string]foreign `json:"mcpServers" yaml:"mcpServers"`
-		Servers    map[string]foreign `json:"servers" yaml:"servers"`
-		Extensions map[string]foreign `json:"extensions" yaml:"extensions"`
-		MCP        *struct {
-			Servers map[string]foreign `json:"servers"`
-		} `json:"mcp" yaml:"mcp"`
+// parseConfig reads the configuration of another program, JSON with comments or YAML. An entry that can't be
+// read doesn't keep the others from being used.
+func parseConfig(text []byte) ([]Imported, error) {
+	if begin := bytes.TrimLeft(text, "\ufeff \t\r\n"); len(begin) > 0 && (begin[0] == '{' || begin[0] == '/') {
+		text = stripComments(text)
 	}
-	if asYAML {
-		if err := yaml.Unmarshal(text, &doc); err != nil {
-			return nil, fault.Invalidf("The configuration isn't valid YAML: %s", visible(firstLine(yaml.FormatError(err, false, false)), 300))
-		}
-	} else if err := decodeJSONC(text, &doc); err != nil {
+	doc, err := openapi.Decode(text)
+	if err != nil {
 		return nil, err
 	}
-	all := map[string]foreign{}
-	maps.Copy(all, doc.MCPServers)
-	maps.Copy(all, doc.Servers)
-	maps.Copy(all, doc.Extensions)
-	if doc.MCP != nil {
-		maps.Copy(all, doc.MCP.Servers)
+	inner, _ := doc["mcp"].(map[string]any)
+	out := []Imported{}
+	for _, group := range []any{doc["mcpServers"], doc["servers"], doc["extensions"], inner["servers"]} {
+		all, _ := group.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			out = append(out, importedFrom(name, all[name]))
+		}
 	}
-	if len(all) == 0 {
+	if len(out) == 0 {
 		return nil, fault.Invalidf("The configuration contains no MCP servers: mcpServers, servers or extensions are expected.")
-	}
-	out := make([]Imported, 0, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		f := all[name]
-		out = append(out, f.convert(name))
 	}
 	return out, nil
 }
 
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
+func importedFrom(name string, entry any) Imported {
+	var f foreign
+	text, err := json.Marshal(entry)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		err = d.Decode(&f)
+	}
+	if err != nil {
+		return Imported{Name: name, Secrets: []string{}, Missing: []string{}, Skipped: fmt.Sprintf("Its entry can't be read: %s.", strings.TrimPrefix(err.Error(), "json: "))}
+	}
+	return f.convert(name)
 }
 
-// decodeJSONC decodes JSON with comments and trailing commas.
-func decodeJSONC(text []byte, v any) error {
-	plain := stripComments(text)
-	err := json.Unmarshal(plain, v)
-	if err == nil {
-		return nil
+// word returns a value of a configuration as text: numbers and switches are often written without quotes.
+func word(v any) string {
+	if v == nil {
+		return ""
 	}
-	at := int64(0)
-	switch e := err.(type) { //nolint:errorlint // json returns these unwrapped
-	case *json.SyntaxError:
-		at = e.Offset
-	case *json.UnmarshalTypeError:
-		at = e.Offset
-	}
-	before := plain[:min(max(at-1, 0), int64(len(plain)))]
-	line := strings.Count(string(before), "\n") + 1
-	column := len(before) - strings.LastIndexByte(string(before), '\n')
-	return fault.Invalidf("The configuration isn't valid JSON: line %d, column %d: %s.", line, column, strings.TrimPrefix(err.Error(), "json: "))
+	return fmt.Sprint(v)
 }
 
 // stripComments replaces comments and trailing commas by spaces, so that positions stay the same.
@@ -326,7 +313,7 @@ var reference = regexp.MustCompile(`\$\{(input|env):([A-Za-z0-9_.-]+)\}`)
 // convert converts an entry of another program.
 func (f *foreign) convert(name string) Imported {
 	i := Imported{Name: name, Secrets: []string{}, Missing: []string{}, values: map[string]string{}}
-	e := Server{Name: slugName(name), Command: first(f.Command, f.Cmd), Args: f.Args, Cwd: f.Cwd, URL: first(f.URL, f.ServerURL, f.URI), Description: visible(f.Description, 500)}
+	e := Server{Name: slugName(name), Command: first(f.Command, f.Cmd), Cwd: f.Cwd, URL: first(f.URL, f.ServerURL, f.URI), Description: visible(f.Description, 500)}
 	if !serverName.MatchString(name) && e.Name == "" {
 		i.Skipped = "Its name has no usable characters."
 		return i
@@ -350,8 +337,19 @@ func (f *foreign) convert(name string) Imported {
 	if f.Timeout > 0 { // goose writes seconds
 		e.TimeoutMs = min(int64(f.Timeout*1000), maxTimeoutMs)
 	}
-	text := func(key, v string) string {
-		v = reference.ReplaceAllStringFunc(v, func(m string) string {
+	keep := func(key, v string) string {
+		base := "mcp/" + e.Name + "/" + strings.Map(safeKey, clip(strings.TrimLeft(key, "-"), 40))
+		secret := base
+		for n := 2; i.values[secret] != "" && i.values[secret] != v; n++ {
+			secret = fmt.Sprintf("%s_%d", base, n)
+		}
+		if i.values[secret] == "" {
+			i.Secrets, i.values[secret] = append(i.Secrets, secret), v
+		}
+		return "${" + secret + "}"
+	}
+	refer := func(v string) string {
+		return reference.ReplaceAllStringFunc(v, func(m string) string {
 			part := reference.FindStringSubmatch(m)
 			if part[1] == "env" {
 				return "${" + part[2] + "}"
@@ -360,23 +358,24 @@ func (f *foreign) convert(name string) Imported {
 			i.Missing = append(i.Missing, secret)
 			return "${" + secret + "}"
 		})
-		if key == "" || !looksSecret(key, v) {
+	}
+	text := func(key string, value any) string {
+		v := refer(word(value))
+		if !looksSecret(key, v) {
 			return v
 		}
-		secret := "mcp/" + e.Name + "/" + strings.Map(safeKey, key)
-		i.Secrets, i.values[secret] = append(i.Secrets, secret), v
-		return "${" + secret + "}"
+		return keep(key, v)
 	}
-	for k, a := range e.Args {
-		e.Args[k] = text("", a)
+	for _, a := range f.Args {
+		e.Args = append(e.Args, refer(word(a)))
 	}
-	e.URL = text("", e.URL)
+	e.Args, e.URL = hideInArgs(e.Args, keep), hideInURL(refer(e.URL), keep)
 	own := map[string]any{}
 	maps.Copy(own, f.Env)
 	maps.Copy(own, f.Envs)
 	e.Env = map[string]string{}
 	for _, k := range slices.Sorted(maps.Keys(own)) {
-		e.Env[k] = text(k, fmt.Sprint(own[k]))
+		e.Env[k] = text(k, own[k])
 	}
 	for _, k := range f.EnvKeys { // kept in the keyring of the other program
 		secret := "mcp/" + e.Name + "/" + strings.Map(safeKey, k)
@@ -385,7 +384,7 @@ func (f *foreign) convert(name string) Imported {
 	}
 	e.Headers = map[string]string{}
 	for _, k := range slices.Sorted(maps.Keys(f.Headers)) {
-		e.Headers[k] = text(k, fmt.Sprint(f.Headers[k]))
+		e.Headers[k] = text(k, f.Headers[k])
 	}
 	if e.URL != "" {
 		e.Env = nil
@@ -431,6 +430,48 @@ var (
 // looksSecret reports whether a value should be stored as a secret.
 func looksSecret(key, value string) bool {
 	return !variable.MatchString(value) && (secretKey.MatchString(key) && len(value) >= 8 || secretValue.MatchString(value) && len(value) >= 12)
+}
+
+// hideInArgs passes what looks like a secret among the arguments of a program to keep, and returns the arguments
+// with what keep returned instead. The name of a value is in front of it or is the argument before it.
+func hideInArgs(args []string, keep func(key, value string) string) []string {
+	out := slices.Clone(args)
+	for k, a := range args {
+		name, value, named := a, "", false
+		if at := strings.IndexAny(a, "=:"); at > 0 && !strings.Contains(a, "://") {
+			name, value, named = a[:at], strings.TrimLeft(a[at+1:], " "), true
+		}
+		flag := ""
+		if k > 0 && strings.HasPrefix(args[k-1], "-") && !strings.HasPrefix(a, "-") && !strings.Contains(a, "://") {
+			flag = args[k-1]
+		}
+		switch {
+		case named && looksSecret(name, value):
+			out[k] = strings.TrimSuffix(a, value) + keep(name, value)
+		case looksSecret(flag, a):
+			out[k] = keep(first(flag, "argument"), a)
+		default:
+			out[k] = hideInURL(a, keep)
+		}
+	}
+	return out
+}
+
+// inQuery is a parameter of an address.
+var inQuery = regexp.MustCompile(`[?&][^?&=#\s]+=[^&#\s]+`)
+
+// hideInURL is hideInArgs for the parameters of an address.
+func hideInURL(address string, keep func(key, value string) string) string {
+	if !strings.Contains(address, "://") {
+		return address
+	}
+	return inQuery.ReplaceAllStringFunc(address, func(m string) string {
+		name, value, _ := strings.Cut(m, "=")
+		if !looksSecret(name, value) {
+			return m
+		}
+		return name + "=" + keep(name[1:], value)
+	})
 }
 
 // ExportParams select servers.

@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +51,7 @@ notion http https://example.com/notion`},
 func TestConfigurationsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	for name, c := range configs {
-		found, err := parseConfig([]byte(c.text), name == "goose")
+		found, err := parseConfig([]byte(c.text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -106,14 +107,14 @@ func describeImport(i *Imported) string {
 
 func TestBrokenConfigurationNamesThePlace(t *testing.T) {
 	t.Parallel()
-	_, err := parseConfig([]byte("{\n  \"mcpServers\": {\n    \"a\": }\n}"), false)
+	_, err := parseConfig([]byte("{\n  \"mcpServers\": {\n    \"a\": }\n}"))
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "line 3, column 10") {
 		t.Errorf("%v", err)
 	}
-	if _, err := parseConfig([]byte(`{"theme":"dark"}`), false); !fault.Is(err, fault.Invalid) {
+	if _, err := parseConfig([]byte(`{"theme":"dark"}`)); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
-	if _, err := parseConfig([]byte("extensions:\n  - [\n"), true); !fault.Is(err, fault.Invalid) {
+	if _, err := parseConfig([]byte("extensions:\n  - [\n")); !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v", err)
 	}
 }
@@ -151,6 +152,93 @@ func TestImportMovesSecretsAndExportOmitsThem(t *testing.T) {
 	}
 }
 
+// What people's files are like: saved by an editor that adds a mark, with entries that only another program understands.
+func TestOddConfigurations(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\xef\xbb\xbf{\"mcpServers\":{\"a\":{\"command\":\"x\"}}}": "a stdio x",
+		`// mine
+{"mcpServers":{"a":{"command":"x","args":["-p",8080,true,1e3]},"b":{"command":["x"]},"c":7,"d":null,"e":{"command":"y","env":{"N":null,"M":1}},},}`: `a stdio x -p 8080 true 1e3
+b skipped Its entry can't be read: cannot unmarshal array into Go struct field foreign.Command of type string.
+c skipped Its entry can't be read: cannot unmarshal number into Go value of type mcp.foreign.
+d skipped A stdio server needs a command.
+e stdio y M=1 N=`,
+		"extensions:\n  a: &a {type: stdio, cmd: uvx, args: [--port, 8080]}\n  b: {<<: *a, cmd: npx}\n": "a stdio uvx --port 8080\nb stdio npx --port 8080",
+		`{"mcp":{"servers":{"a":{"url":"https://example.com/mcp?v=1"}}}}`:                               "a http https://example.com/mcp?v=1",
+	} {
+		found, err := parseConfig([]byte(text))
+		lines := []string{}
+		for _, i := range found {
+			lines = append(lines, describeImport(&i))
+		}
+		if got := sortWords(strings.Join(lines, "\n")); err != nil || got != sortWords(want) {
+			t.Errorf("%s:\n%s\nwant\n%s, %v", text, got, sortWords(want), err)
+		}
+	}
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 8 {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	if _, err := parseConfig([]byte(bomb + "extensions: {a: {cmd: x, envs: {A: *a8}}}\n")); !fault.Is(err, fault.Limit) {
+		t.Errorf("a bomb: %v", err)
+	}
+}
+
+func TestSecretsInArgumentsAndAddressesAreMoved(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	secrets := []string{"ghp_aaaaaaaaaaaa1", "ghp_aaaaaaaaaaaa2", "ghp_aaaaaaaaaaaa3", "ghp_aaaaaaaaaaaa4", "hunter2hunter2-a", "hunter2hunter2-b", "hunter2hunter2-c", "hunter2hunter2-d"}
+	text := `{"mcpServers":{
+		"a":{"command":"docker","args":["ghp_aaaaaaaaaaaa1","ghp_aaaaaaaaaaaa2","-e","GITHUB_TOKEN=ghp_aaaaaaaaaaaa3","--api-key","hunter2hunter2-a","--password=hunter2hunter2-b","--header","Authorization: Bearer ghp_aaaaaaaaaaaa4","--port","8080","image:latest"]},
+		"b":{"url":"https://example.com/mcp?api_key=hunter2hunter2-c&v=1"},
+		"c":{"command":"npx","args":["mcp-remote","https://example.com/mcp?token=hunter2hunter2-d"]}}}`
+	no := false
+	done, err := e.s.Import(e.ctx, ImportParams{Content: text, DryRun: &no})
+	if err != nil || len(done.Added) != 3 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, name := range done.Added {
+		r, err := e.s.GetServer(e.ctx, NameParams{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range secrets {
+			if strings.Contains(string(stored), secret) {
+				t.Errorf("%s has %s", stored, secret)
+			}
+		}
+		whole, err := r.Server.expand(e.s.lookup(e.ctx)) // what runs is what was imported
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range append(whole.Args, whole.URL) {
+			if a != "" && !strings.Contains(text, a) {
+				t.Errorf("%s: %q", name, a)
+			}
+		}
+		if name == "a" && !slices.Contains(r.Server.Args, "8080") || name == "b" && !strings.HasSuffix(r.Server.URL, "&v=1") {
+			t.Errorf("%+v", r.Server)
+		}
+	}
+	again, err := e.s.Add(e.ctx, AddParams{Server{Name: "d", Command: "x", Args: []string{"--token", "hunter2hunter2"}}})
+	if err != nil || len(again.Warnings) == 0 || !strings.Contains(strings.Join(again.Warnings, "\n"), "token looks like a secret") {
+		t.Errorf("%v, %v", again.Warnings, err)
+	}
+}
+
+func TestServersOfOneNameInAConfigurationAreAConflict(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r, err := e.s.Import(e.ctx, ImportParams{Content: `{"mcpServers":{"My Server":{"command":"x"},"my-server":{"command":"y"}}}`})
+	if err != nil || len(r.Found) != 2 || r.Found[0].Conflict != "" || !strings.Contains(r.Found[1].Conflict, `"my-server"`) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestKnownPlaces(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
@@ -171,15 +259,15 @@ func TestKnownPlaces(t *testing.T) {
 }
 
 func FuzzParseConfig(f *testing.F) {
-	for name, c := range configs {
-		f.Add([]byte(c.text), name == "goose")
+	for _, c := range configs {
+		f.Add([]byte(c.text))
 	}
-	f.Fuzz(func(t *testing.T, text []byte, asYAML bool) {
+	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > 1<<16 {
 			return
 		}
-		found, err := parseConfig(text, asYAML)
-		if err != nil && !fault.Is(err, fault.Invalid) {
+		found, err := parseConfig(text)
+		if err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Limit) {
 			t.Errorf("%v", err)
 		}
 		for _, i := range found {

@@ -51,7 +51,7 @@ type link struct {
 	log   *serverLog
 	slots chan struct{} // one for each call in progress
 
-	refreshing sync.Mutex          // held while the tools are listed
+	refreshing chan struct{}       // holds one value while the tools are listed
 	checked    map[[32]byte]string // problems of the listed definitions by hash; guarded by refreshing
 
 	mu        sync.Mutex
@@ -62,6 +62,7 @@ type link struct {
 	startedAt time.Time
 	lastUse   time.Time
 	idle      time.Duration
+	patience  time.Duration // for an answer that is not that of a tool
 	calls     int
 	failures  []time.Time
 	faults    []time.Time // violations of the protocol on the open connection
@@ -84,7 +85,7 @@ func (s *Service) link(r *serverRow) *link {
 	defer s.mu.Unlock()
 	l := s.links[r.id]
 	if l == nil {
-		l = &link{s: s, id: r.id, user: r.user, name: r.Name, slots: make(chan struct{}, maxConcurrent), state: StateStopped, lastError: r.lastError}
+		l = &link{s: s, id: r.id, user: r.user, name: r.Name, slots: make(chan struct{}, maxConcurrent), refreshing: make(chan struct{}, 1), patience: downloadTimeout, state: StateStopped, lastError: r.lastError}
 		l.log = &serverLog{added: throttled(250*time.Millisecond, func(seq int64) { bus.Publish(s.bus, l.user, LogAdded{l.name, seq}) })}
 		s.links[r.id] = l
 	}
@@ -113,20 +114,13 @@ func throttled(interval time.Duration, fn func(int64)) func(int64) {
 // no longer uses it.
 func (l *link) acquire(ctx context.Context) (c *connection, release func(), err error) {
 	for {
+		if c, release, ok := l.open(); ok {
+			return c, release, nil
+		}
 		l.mu.Lock()
 		if l.live != nil {
-			l.calls++
-			c := l.live
 			l.mu.Unlock()
-			var once sync.Once
-			return c, func() {
-				once.Do(func() {
-					l.mu.Lock()
-					defer l.mu.Unlock()
-					l.calls--
-					l.lastUse = l.s.o.Now()
-				})
-			}, nil
+			continue // it became ready meanwhile
 		}
 		if l.state == StateFailed {
 			text := l.lastError
@@ -150,6 +144,25 @@ func (l *link) acquire(ctx context.Context) (c *connection, release func(), err 
 			return nil, nil, fault.As(ctx.Err())
 		}
 	}
+}
+
+// open returns the connection if there is one.
+func (l *link) open() (c *connection, release func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live == nil {
+		return nil, nil, false
+	}
+	l.calls++
+	var once sync.Once
+	return l.live, func() {
+		once.Do(func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.calls--
+			l.lastUse = l.s.o.Now()
+		})
+	}, true
 }
 
 // begin starts the server in the background. The caller holds l.mu.
@@ -199,9 +212,9 @@ func (l *link) connect(ctx context.Context, wait time.Duration) (c *connection, 
 		return nil, err
 	}
 	l.mu.Lock()
-	l.idle = duration.Of(row.IdleMinutes, time.Minute)
+	l.idle, l.patience = duration.Of(row.IdleMinutes, time.Minute), duration.Of(row.StartTimeoutMs, time.Millisecond)
 	l.mu.Unlock()
-	return l.open(ctx, &row)
+	return l.dial(ctx, &row)
 }
 
 // finish ends an attempt. c is the connection if err is nil.
@@ -394,6 +407,14 @@ func (s *Service) saveStart(l *link, c *connection, text string) {
 	if err != nil {
 		s.log.Warn("store the state of an MCP server", "server", l.name, "err", err)
 	}
+}
+
+// limited returns a context for a request that is no call of a tool: a server that never answers it must not
+// be waited for.
+func (l *link) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return context.WithTimeout(ctx, l.patience)
 }
 
 // use calls fn with the connection, and once more with a new one if the server has forgotten the session.

@@ -3,9 +3,11 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"helix/backend/duration"
 	"helix/backend/fault"
 )
 
@@ -43,8 +45,14 @@ func (s *Service) Prompts(ctx context.Context, p NameParams) (PromptsResult, err
 			if len(out.Prompts) >= maxListed {
 				break
 			}
+			if pr == nil {
+				continue
+			}
 			v := Prompt{Name: visible(pr.Name, 256), Title: visible(pr.Title, 256), Description: visible(pr.Description, maxModelText), Arguments: []PromptArgument{}}
 			for _, a := range pr.Arguments {
+				if a == nil {
+					continue
+				}
 				v.Arguments = append(v.Arguments, PromptArgument{visible(a.Name, 256), visible(a.Description, maxModelText), a.Required})
 			}
 			out.Prompts = append(out.Prompts, v)
@@ -84,6 +92,9 @@ func (s *Service) GetPrompt(ctx context.Context, p PromptParams) (PromptResult, 
 		}
 		out.Description, out.Messages = visible(r.Description, maxModelText), out.Messages[:0]
 		for _, m := range r.Messages {
+			if m == nil {
+				continue
+			}
 			for _, part := range parts([]sdk.Content{m.Content}) {
 				out.Messages = append(out.Messages, PromptMessage{string(m.Role), part})
 			}
@@ -120,6 +131,9 @@ func (s *Service) Resources(ctx context.Context, p NameParams) (ResourcesResult,
 			if len(out.Resources) >= maxListed {
 				break
 			}
+			if r == nil {
+				continue
+			}
 			out.Resources = append(out.Resources, Resource{visible(r.URI, 4096), visible(r.Name, 256), visible(r.Title, 256), visible(r.Description, maxModelText), visible(r.MIMEType, 128), r.Size})
 		}
 		return nil
@@ -149,6 +163,9 @@ func (s *Service) ReadResource(ctx context.Context, p ResourceParams) (ResourceR
 		}
 		out.Contents = out.Contents[:0]
 		for _, c := range r.Contents {
+			if c == nil {
+				continue
+			}
 			out.Contents = append(out.Contents, Part{Type: "resource", URI: c.URI, MIMEType: c.MIMEType, Text: c.Text, Data: c.Blob})
 		}
 		return nil
@@ -171,5 +188,10 @@ func (s *Service) ask(ctx context.Context, name string, fn func(ctx context.Cont
 	if err := s.checkStart(ctx, &r); err != nil {
 		return err
 	}
-	return s.link(&r).use(ctx, fn)
+	l := s.link(&r)
+	return l.use(ctx, func(ctx context.Context, session *sdk.ClientSession) error {
+		ctx, cancel := context.WithTimeout(ctx, duration.Of(r.TimeoutMs, time.Millisecond))
+		defer cancel()
+		return fn(ctx, session)
+	})
 }

@@ -273,13 +273,19 @@ func (s *Service) warnings(ctx context.Context, e *Server) []string {
 			out = append(out, fault.As(err).Message)
 		}
 	}
+	warn := func(key, _ string) string {
+		out = append(out, fmt.Sprintf("%s looks like a secret. Store it with helix secrets set, and write ${NAME} here.", strings.TrimLeft(key, "-")))
+		return ""
+	}
 	for _, m := range []map[string]string{e.Env, e.Headers} {
 		for k, v := range m {
 			if looksSecret(k, v) {
-				out = append(out, fmt.Sprintf("%s looks like a secret. Store it with helix secrets set, and write ${NAME} here.", k))
+				warn(k, v)
 			}
 		}
 	}
+	hideInArgs(e.Args, warn)
+	hideInURL(e.URL, warn)
 	slices.Sort(out)
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,8 +18,14 @@ import (
 
 // list reads the tools of a server and stores what changed.
 func (l *link) list(ctx context.Context, c *connection) error {
-	l.refreshing.Lock()
-	defer l.refreshing.Unlock()
+	ctx, cancel := l.limited(ctx)
+	defer cancel()
+	select {
+	case l.refreshing <- struct{}{}:
+		defer func() { <-l.refreshing }()
+	case <-ctx.Done():
+		return c.translate(l.name, ctx.Err())
+	}
 	l.mu.Lock()
 	l.stale = false
 	l.mu.Unlock()
@@ -30,7 +37,7 @@ func (l *link) list(ctx context.Context, c *connection) error {
 		return c.translate(l.name, err)
 	}
 	if more {
-		l.log.add("rpc", "The server has more than 1000 tools. Only the first 1000 are used.")
+		l.log.add("rpc", "The server has more than 1000 tools, or pages of them. Only the first 1000 are used.")
 	}
 	l.checked = make(map[[32]byte]string, len(found))
 	for _, d := range found {
@@ -46,7 +53,7 @@ func (l *link) list(ctx context.Context, c *connection) error {
 	return nil
 }
 
-// refresh lists the tools again if the connection is open.
+// refresh lists the tools again. It starts the server if necessary.
 func (l *link) refresh(ctx context.Context) error {
 	c, release, err := l.acquire(ctx)
 	if err != nil {
@@ -54,6 +61,27 @@ func (l *link) refresh(ctx context.Context) error {
 	}
 	defer release()
 	return l.list(ctx, c)
+}
+
+// relistPause is how long a server may announce more changes before its tools are listed again.
+const relistPause = 250 * time.Millisecond
+
+// relist lists the tools after the server announced a change, unless it was stopped.
+func (l *link) relist() {
+	ctx := l.s.as(l.user)
+	select {
+	case <-time.After(relistPause):
+	case <-ctx.Done():
+		return
+	}
+	c, release, ok := l.open()
+	if !ok {
+		return
+	}
+	defer release()
+	if err := l.list(ctx, c); err != nil {
+		l.log.add("rpc", "Couldn't list the tools again: "+fault.As(err).Message)
+	}
 }
 
 // ensureFresh starts the server if necessary. It lists the tools again if the server announced a
@@ -79,7 +107,8 @@ func readTools(ctx context.Context, server string, c *connection, checked map[[3
 		return nil, false, nil
 	}
 	seen := map[string]bool{}
-	for cursor := ""; ; {
+	cursor := ""
+	for range maxTools { // pages, some of which may be empty
 		page, err := c.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		if err != nil {
 			return nil, false, err
@@ -100,6 +129,7 @@ func readTools(ctx context.Context, server string, c *connection, checked map[[3
 		}
 		cursor = page.NextCursor
 	}
+	return out, true, nil
 }
 
 // storeTools compares a list with the stored one and stores the differences. A tool whose definition

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"gopkg.in/yaml.v3"
@@ -28,8 +29,15 @@ func Decode(raw []byte) (map[string]any, error) {
 	return root, nil
 }
 
+// isJSONText reports whether a text is meant to be an object in JSON: in YAML, keys in braces have no quotes.
+func isJSONText(raw []byte) bool {
+	text, ok := bytes.CutPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
+	text = bytes.TrimLeft(text, " \t\r\n")
+	return ok && (len(text) == 0 || text[0] == '"' || text[0] == '}')
+}
+
 func decodeAny(raw []byte) (any, error) {
-	if text := bytes.TrimLeft(raw, " \t\r\n"); len(text) > 0 && text[0] == '{' {
+	if isJSONText(raw) {
 		v, err := jcs.Decode(raw, maxDepth, maxNodes)
 		if err == nil {
 			return v, nil
@@ -56,6 +64,9 @@ func jsonProblem(raw []byte, err error) error {
 }
 
 func decodeYAML(raw []byte) (any, error) {
+	if bytes.HasPrefix(raw, []byte("%YAML 1.")) { // the decoder refuses versions other than 1.1
+		raw = append([]byte("#"), raw[1:]...)
+	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return nil, fault.Invalidf("Couldn't read this as JSON or YAML: %s.", err)
@@ -158,6 +169,9 @@ func (r *yamlReader) scalar(n *yaml.Node) (any, error) {
 		}
 		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil { // 0x1F, 0o17
 			return json.Number(strconv.FormatInt(v, 10)), nil
+		}
+		if v, err := strconv.ParseFloat(n.Value, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) { // .5 and 1.
+			return json.Number(strconv.FormatFloat(v, 'g', -1, 64)), nil
 		}
 	}
 	return n.Value, nil

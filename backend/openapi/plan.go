@@ -167,6 +167,12 @@ func (d *Document) readBody(raw map[string]any) (*body, error) {
 			continue
 		}
 		x := object(content[kind])
+		if kind == "*/*" && d.isStructured(x["schema"]) { // generators write it for whatever they send as JSON
+			if content["application/json"] != nil {
+				continue
+			}
+			kind = "application/json"
+		}
 		b.media = append(b.media, media{kind, x["schema"], object(x["encoding"])})
 	}
 	base := func(m media) int { k, _, _ := mime.ParseMediaType(m.kind); return preference(k) }
@@ -178,6 +184,12 @@ func (d *Document) readBody(raw map[string]any) (*body, error) {
 		return nil, nil
 	}
 	return b, nil
+}
+
+// isStructured reports whether a schema describes an object or an array.
+func (d *Document) isStructured(v any) bool {
+	m, err := d.follow(v)
+	return err == nil && (m["type"] == "object" || m["type"] == "array" || m["properties"] != nil || m["allOf"] != nil)
 }
 
 // Plan prepares calls of the operation with a key. The error is NotFound for an unknown key and

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -201,7 +202,7 @@ func (p *Plan) Build(input json.RawMessage, o BuildOptions) (*Request, error) {
 				return nil, err
 			}
 		case "query":
-			if s, ok := scalar(v); ok && x.style != "deepObject" { // what form returns, without making texts
+			if s, ok := scalar(v); ok { // what form returns, without making texts
 				query = appendEscaped(append(appendEscaped(append(query, '&'), x.name, x.reserved), '='), s, x.reserved)
 				continue
 			}
@@ -371,13 +372,16 @@ func (p *Plan) setBody(r *Request, in map[string]any, o BuildOptions) error {
 			return wrong("body", "must be text")
 		}
 		r.Body = []byte(s)
-	default:
-		if kind == "*/*" {
-			contentType = "application/octet-stream"
+		if strings.Contains(kind, "*") {
+			contentType = "text/plain"
 		}
+	default:
 		var f file
 		if f, err = readFile(v, o); err == nil {
 			r.Body = f.content
+		}
+		if strings.Contains(kind, "*") {
+			contentType = cmp.Or(f.kind, "application/octet-stream")
 		}
 	}
 	if err != nil {
@@ -385,6 +389,9 @@ func (p *Plan) setBody(r *Request, in map[string]any, o BuildOptions) error {
 	}
 	if len(r.Body) > MaxBody {
 		return fault.Limitf("The body of the request is larger than %d MiB.", MaxBody>>20)
+	}
+	if strings.ContainsFunc(contentType, isControl) {
+		return wrong("body/contentType", "contains characters that a header can't have")
 	}
 	r.Header.Set("Content-Type", contentType)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,10 +163,11 @@ func (p *Plan) responseSchema(status int, kind string) (key string, schema any) 
 var (
 	cursors = []string{"next_page_token", "nextPageToken", "next_token", "nextToken", "next_cursor", "nextCursor", "cursor", "continuation"}
 	tokens  = []string{"page_token", "pageToken", "next_token", "nextToken", "cursor", "after", "starting_after", "continuation"}
+	sizes   = []string{"limit", "per_page", "perPage", "page_size", "pageSize", "count"} // parameters for the length of a page
 )
 
-// nextPage returns the input for the next page: from the Link header, a cursor in the body, or the
-// number of the page. It returns nil if there is none or it is not known.
+// nextPage returns the input for the next page: from the Link header, an address or a cursor in the body, or by
+// counting pages or items. It returns nil if there is none or it is not known.
 func (p *Plan) nextPage(input json.RawMessage, h http.Header, body any) json.RawMessage {
 	v, err := jcs.Decode(input, maxDepth, 0)
 	in, ok := v.(map[string]any)
@@ -179,21 +181,29 @@ func (p *Plan) nextPage(input json.RawMessage, h http.Header, body any) json.Raw
 		}
 	}
 	changed := false
-	if next := linkNext(h.Values("Link")); next != nil {
+	next, m := linkNext(h.Values("Link")), object(body)
+	if address, ok := m["next"].(string); ok && next == nil && strings.Contains(address, "?") {
+		next, _ = url.Parse(address) // nil if it is none
+	}
+	_, nextIsKnown := m["next"]
+	for _, c := range cursors {
+		s, ok := m[c].(string)
+		nextIsKnown = nextIsKnown || ok
+		for _, t := range tokens {
+			if x := query[t]; s != "" && x != nil && !changed && next == nil {
+				in[x.arg], changed = s, true
+			}
+		}
+	}
+	switch {
+	case next != nil:
 		for name, values := range next.Query() {
 			if x := query[name]; x != nil && len(values) == 1 {
 				in[x.arg], changed = typed(values[0], in[x.arg], x.schema), true
 			}
 		}
-	} else if m := object(body); m != nil {
-		for _, c := range cursors {
-			s, _ := m[c].(string)
-			for _, t := range tokens {
-				if x := query[t]; s != "" && x != nil && !changed {
-					in[x.arg], changed = s, true
-				}
-			}
-		}
+	case !changed && !nextIsKnown && len(h.Values("Link")) == 0:
+		changed = count(in, query, body)
 	}
 	if !changed {
 		return nil
@@ -205,6 +215,51 @@ func (p *Plan) nextPage(input json.RawMessage, h http.Header, body any) json.Raw
 	return out
 }
 
+// cappedPage is the length of a page above which servers may return fewer items than were asked for.
+const cappedPage = 100
+
+// count sets the parameters of the next page where it is chosen by its number or by the number of its first item.
+func count(in map[string]any, query map[string]*parameter, body any) bool {
+	items, ok := body.([]any)
+	if !ok { // the only list in an object
+		for _, v := range object(body) {
+			list, isList := v.([]any)
+			if isList && items != nil {
+				return false
+			}
+			if isList {
+				items = list
+			}
+		}
+	}
+	number := func(name string, otherwise int64) int64 {
+		x := query[name]
+		if x == nil {
+			return otherwise
+		}
+		for _, v := range []any{in[x.arg], object(x.schema)["default"]} {
+			if n, err := strconv.ParseInt(text(v), 10, 64); err == nil && n >= 0 && n < 1<<40 {
+				return n
+			}
+		}
+		return otherwise
+	}
+	for _, name := range sizes {
+		if n := number(name, 1); n <= cappedPage && int64(len(items)) < n { // it was the last one
+			return false
+		}
+	}
+	switch {
+	case query["page"] != nil:
+		in[query["page"].arg] = json.Number(strconv.FormatInt(number("page", 1)+1, 10))
+	case query["offset"] != nil:
+		in[query["offset"].arg] = json.Number(strconv.FormatInt(number("offset", 0)+int64(len(items)), 10))
+	default:
+		return false
+	}
+	return true
+}
+
 // typed returns the text of a query parameter as a number if the parameter is one.
 func typed(s string, old, schema any) any {
 	_, wasNumber := old.(json.Number)
@@ -214,18 +269,17 @@ func typed(s string, old, schema any) any {
 	return s
 }
 
+// link is one link of a Link header: its address, which may contain commas, and its parameters.
+var link = regexp.MustCompile(`<([^>]*)>((?:[^,"<]|"[^"]*")*)`)
+
 // linkNext returns the target of the link with the relation next; see RFC 8288.
 func linkNext(headers []string) *url.URL {
 	for _, h := range headers {
-		for _, link := range strings.Split(h, ",") {
-			target, params, ok := strings.Cut(strings.TrimSpace(link), ">")
-			if !ok || !strings.HasPrefix(target, "<") {
-				continue
-			}
-			for _, p := range strings.Split(params, ";") {
+		for _, l := range link.FindAllStringSubmatch(h, -1) {
+			for _, p := range strings.Split(l[2], ";") {
 				k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
 				if strings.EqualFold(k, "rel") && slices.Contains(strings.Fields(strings.Trim(v, `"`)), "next") {
-					if u, err := url.Parse(target[1:]); err == nil {
+					if u, err := url.Parse(l[1]); err == nil {
 						return u
 					}
 				}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ const (
 	MaxModelSchema = 16 << 10
 	maxModelLevels = 8
 	maxModelNodes  = 4_000
+	maxModelValues = 100 // of an enumeration
 )
 
 // bundler converts schemas of a description to JSON Schema 2020-12. What they refer to becomes $defs, so
@@ -190,6 +192,11 @@ func fromLegacy(in, out map[string]any) {
 	if list, ok := out["enum"].([]any); ok && !slices.Contains(list, nil) {
 		out["enum"] = append(slices.Clone(list), nil)
 	}
+	if out["allOf"] != nil || out["anyOf"] != nil || out["oneOf"] != nil { // a reference that may be null is written like this
+		rest := maps.Clone(out)
+		clear(out)
+		out["anyOf"] = []any{rest, map[string]any{"type": "null"}}
+	}
 }
 
 // tidy removes keywords whose values a JSON Schema can't have, so that one mistake in a description
@@ -249,7 +256,7 @@ func (b *bundler) refer(ref string) string {
 	}
 	base := "unknown"
 	if len(parts) > 0 {
-		base = strings.Trim(notName.ReplaceAllString(parts[len(parts)-1], "_"), "_")
+		base = cmp.Or(strings.Trim(notName.ReplaceAllString(parts[len(parts)-1], "_"), "_"), "schema") // none of a name in another script
 	}
 	name := base
 	for i := 2; b.defs[name] != nil; i++ {
@@ -358,6 +365,12 @@ func (c *cutter) cut(v any, level int, open []string) any {
 		return out
 	}
 	out := make(map[string]any, len(m))
+	if list, ok := m["enum"].([]any); ok && len(list) > maxModelValues { // the complete schema checks them
+		few, _ := jcs.Marshal(list[:3]) // decoded JSON can always be encoded
+		m = maps.Clone(m)
+		delete(m, "enum")
+		m["description"] = strings.TrimSpace(fmt.Sprintf("%s One of %d values, such as %s.", text(m["description"]), len(list), clip(strings.Trim(string(few), "[]"), 100)))
+	}
 	for k, x := range m {
 		switch {
 		case k == "description" && level > 1:

@@ -103,8 +103,8 @@ func (d *Document) Scheme(name string) (Scheme, bool) {
 // security returns the alternatives of an operation that can be used. why is not empty if it needs
 // authentication and none can.
 func (d *Document) security(raw map[string]any) (out [][]string, why string) {
-	v, ok := raw["security"]
-	if !ok {
+	v := raw["security"]
+	if v == nil {
 		v = d.root["security"]
 	}
 	list, _ := v.([]any)

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -153,18 +154,12 @@ const tabDelimited = "x-tabDelimited"
 func form(style, name string, v any, explode bool, enc func(string) string) (string, error) {
 	key := enc(name)
 	if s, ok := scalar(v); ok {
-		if style == "deepObject" {
-			return "", fmt.Errorf("%s must be an object", name)
-		}
 		return key + "=" + enc(s), nil
 	}
 	list, isObject := pairs(v)
 	if style == "deepObject" {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return "", fmt.Errorf("%s must be an object", name)
-		}
-		return deep(name, m, enc, 0)
+		out, err := deep(name, v, enc, 0)
+		return strings.Join(out, "&"), err
 	}
 	if len(list) == 0 {
 		return "", nil
@@ -187,33 +182,35 @@ func form(style, name string, v any, explode bool, enc func(string) string) (str
 	return key + "=" + joined(list, sep, "", isObject, enc), nil
 }
 
-// deep writes the members of an object as name[member]=value. The standard defines one level;
-// deeper ones follow the common extension.
-func deep(name string, m map[string]any, enc func(string) string, level int) (string, error) {
+// deep writes the members of an object as name[member]=value. The standard defines one level of them; deeper
+// ones, lists and lists of objects follow the common extension.
+func deep(name string, v any, enc func(string) string, level int) (out []string, err error) {
 	if level > 8 {
-		return "", fmt.Errorf("%s is nested too deeply", name)
+		return nil, fmt.Errorf("%s is nested too deeply", name)
 	}
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		key := name + "[" + k + "]"
-		switch v := m[k].(type) {
-		case map[string]any:
-			s, err := deep(key, v, enc, level+1)
-			if err != nil {
-				return "", err
-			}
-			if s != "" {
-				out = append(out, s)
-			}
-		case []any:
-			list, _ := pairs(v)
-			for _, p := range list {
-				out = append(out, enc(key)+"="+enc(p.value))
-			}
-		default:
-			s, _ := scalar(v)
+	add := func(key string, v any) {
+		if s, ok := scalar(v); ok {
 			out = append(out, enc(key)+"="+enc(s))
+			return
+		}
+		more, derr := deep(key, v, enc, level+1)
+		out, err = append(out, more...), cmp.Or(err, derr)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			add(name+"["+k+"]", v[k])
+		}
+	case []any:
+		for i, x := range v {
+			key := name
+			if _, plain := scalar(x); !plain {
+				key = fmt.Sprintf("%s[%d]", name, i)
+			} else if level == 0 {
+				key += "[]"
+			}
+			add(key, x)
 		}
 	}
-	return strings.Join(out, "&"), nil
+	return out, err
 }

@@ -22,11 +22,14 @@ func (d *Document) fromSwagger(in map[string]any) map[string]any {
 	components["securitySchemes"] = schemes
 	paths := map[string]any{}
 	for path, x := range object(in["paths"]) {
-		item := map[string]any{}
-		for m, op := range object(x) {
+		from, item := s.find(x), map[string]any{}
+		for m, op := range from {
 			if slices.Contains(methods, m) {
-				item[m] = s.operation(object(x), object(op))
+				item[m] = s.operation(from, object(op))
 			}
+		}
+		if from["$ref"] != nil {
+			item = from // reported with the path
 		}
 		paths[path] = item
 	}

@@ -429,7 +429,7 @@ func (e *execution) checkParams(ctx context.Context, params json.RawMessage) err
 		}
 		return err
 	}
-	e.stored, e.hidden = maskParams(sch, e.params)
+	e.stored, e.hidden = sch.RedactJSON(e.params)
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/schema"
 	"helix/backend/storage"
 	"helix/backend/wasmtools"
 )
@@ -127,15 +128,15 @@ type keptRun struct {
 
 func (e *execution) kept(o *ended) keptRun {
 	hidden := append(append([]string{}, e.hidden...), e.host.secretValues()...)
-	k := keptRun{input: payload(maskText(e.stored, hidden))}
+	k := keptRun{input: payload(schema.Mask(e.stored, hidden))}
 	if o.output != nil {
-		k.output = payload(maskText(o.output, hidden))
+		k.output = payload(schema.Mask(o.output, hidden))
 	}
 	if o.class != "" {
 		k.class = o.class
 	}
 	if o.message != "" {
-		k.message = string(maskText([]byte(lifecycle.Shorten(o.message, 4000)), hidden))
+		k.message = string(schema.Mask([]byte(lifecycle.Shorten(o.message, 4000)), hidden))
 	}
 	return k
 }

@@ -18,6 +18,7 @@ import (
 	"helix/backend/lifecycle"
 	"helix/backend/permission"
 	"helix/backend/sandbox"
+	"helix/backend/schema"
 	"helix/backend/storage"
 	"helix/backend/wasmtools"
 )
@@ -327,7 +328,7 @@ func TestSecretsStayOutOfSkillRows(t *testing.T) {
 	if r := b.execute(t, w, `{"op":"secret","name":"KEY","note":"`+value+`"}`); !r.Success {
 		t.Fatalf("%+v", r)
 	}
-	if x := b.executions(t, w.ID)[0]; strings.Contains(string(x.Input), value) || !strings.Contains(string(x.Input), masked) {
+	if x := b.executions(t, w.ID)[0]; strings.Contains(string(x.Input), value) || !strings.Contains(string(x.Input), schema.Masked) {
 		t.Errorf("%s", x.Input)
 	}
 }
