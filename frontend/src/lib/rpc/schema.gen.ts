@@ -3107,6 +3107,7 @@ export interface DiscoveryTool {
   /** local or openapi_url */
   sourceType: string;
   sourceLocation: string;
+  /** on this device */
   status: string;
   /** on this device: none, installing, ready or failed */
   installState: string;
@@ -3141,6 +3142,7 @@ export interface DiscoveryToolResult {
   /** local or openapi_url */
   sourceType: string;
   sourceLocation: string;
+  /** on this device */
   status: string;
   /** on this device: none, installing, ready or failed */
   installState: string;
@@ -10988,7 +10990,7 @@ export interface Methods {
   "discover_tool": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
   /** Imports the candidate that a person chose. Like every import, it gives no permission. */
   "discovery.accept": { params: DiscoveryAcceptParams; result: DiscoveryAcceptResult };
-  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with samples becomes active when those that change nothing have passed, which is tried now. */
+  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with samples becomes active when those that change nothing have passed, which is tried now. A tool that is disabled, here or on another device, stays so. */
   "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
   /** Ends a run. A run that has ended is NotFound. */
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
