@@ -6,6 +6,7 @@ package discovery
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -53,7 +54,8 @@ type Options struct {
 	// DenyPort reports whether a port of this computer belongs to Helix; nil: none does.
 	DenyPort func(port int) bool
 	// Online reports whether lists of APIs on the web may be read; nil: they may not.
-	Online func() bool
+	Online   func() bool
+	Embedder Embedder // nil: search uses only words
 	// HTTP creates HTTP clients, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
 }
@@ -81,6 +83,7 @@ type Service struct {
 	users   map[uuid.UUID]int
 	buckets map[uuid.UUID]*bucket
 
+	meanings   meanings
 	nextVerify time.Time // not before
 
 	unsubscribe func()
@@ -127,6 +130,7 @@ func New(db *storage.DB, o Options) *Service {
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
 	}
+	s.meanings = meanings{seed: maphash.MakeSeed(), vectors: map[uint64][]float32{}}
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.unsubscribe = bus.Subscribe(db.Bus(), func(user uuid.UUID, e storage.Changed) {

@@ -2575,7 +2575,7 @@ export interface DiscoveryCandidate {
   /** of its description; absent: it comes with Helix */
   location?: string;
   score: number;
-  /** the words that match */
+  /** the words that match, +meaning if it is close in meaning, and -auth, -license and -https for what lowers the score */
   why: string[];
 }
 
@@ -11040,7 +11040,7 @@ export interface Methods {
   "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
   /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
   "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
-  /** Finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the user's tools. It uses no network. The same words give the same list. */
+  /** Finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the user's tools, and by meaning once all of them are embedded. It uses no network. The same words give the same list. */
   "discovery.search": { params: DiscoverySearchParams; result: DiscoverySearchResult };
   /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };
