@@ -52,18 +52,18 @@ func (s *Service) near(ctx context.Context, query string, docs []document) []int
 		s.log.Info("search by words only", "err", err)
 		return nil
 	}
-	close := make([]float32, len(docs))
+	cosine := make([]float32, len(docs))
 	out := []int{}
 	for i, v := range vectors {
 		for k, x := range v {
-			close[i] += x * asked[0][k]
+			cosine[i] += x * asked[0][k]
 		}
-		if close[i] >= leastClose {
+		if cosine[i] >= leastClose {
 			out = append(out, i)
 		}
 	}
 	slices.SortFunc(out, func(a, b int) int {
-		return cmp.Or(cmp.Compare(close[b], close[a]), strings.Compare(docs[a].Name, docs[b].Name), strings.Compare(docs[a].Ref, docs[b].Ref))
+		return cmp.Or(cmp.Compare(cosine[b], cosine[a]), strings.Compare(docs[a].Name, docs[b].Name), strings.Compare(docs[a].Ref, docs[b].Ref))
 	})
 	return out[:min(nearest, len(out))]
 }
