@@ -10,7 +10,7 @@ import (
 // openDiscovery creates the tools from API descriptions, and registers their operations as callables.
 func (b *Backend) openDiscovery() {
 	b.Discovery = discovery.New(b.DB, discovery.Options{
-		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Secrets: b.Secrets, OAuth: b.oauth, DenyPort: b.ownPort, Online: func() bool { return b.Config.Current().DiscoveryOnline },
+		Logger: b.log, Permission: b.Permission, Audit: b.Audit, Secrets: b.Secrets, OAuth: b.oauth, Embedder: b.embedder, DenyPort: b.ownPort, Online: func() bool { return b.Config.Current().DiscoveryOnline },
 		Tokens: func(ctx context.Context, text string) int64 {
 			n, err := b.Providers.CountTokens(ctx, providers.CountParams{Model: newerVocabulary, Text: text})
 			if err != nil {

@@ -423,3 +423,26 @@ func TestSameNameOnTwoDevicesKeepsBothItems(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Tools from API descriptions have names of another form, and one that is revoked keeps its name from nobody.
+func TestSameNameOfToolsFromAPIDescriptions(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	add := func(d *device, name, status string) uuid.UUID {
+		id := uuid.UUID(storage.NewID())
+		d.exec(`INSERT INTO tool_manifest (id, user_id, name, version, description, source_type, source_location, status, execution_type, execution_timeout, manifest, definition_hash, created_at, updated_at)
+			VALUES (?, ?, ?, '1.0.0', '', 'local', '', ?, 'http', 30, '{}', zeroblob(32), 1, 1)`, id, d.db.LocalUser().ID, name, status)
+		return id
+	}
+	long := strings.Repeat("n", 62)
+	revoked, first, second := add(a, "notes", "revoked"), add(a, "notes", "active"), add(b, "notes", "pending_approval")
+	third, fourth := add(a, long+"-", "active"), add(b, long+"-", "active")
+	settleAll(a, b, a)
+	same(t, a, b)
+	a.noDeadLetters()
+	for id, want := range map[uuid.UUID]string{revoked: "notes", first: "notes", second: "notes-2", third: long + "-", fourth: long[:61] + "-2"} {
+		if got := one[string](b, `SELECT name FROM tool_manifest WHERE id = ?`, id); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -29,7 +30,7 @@ func (a *applier) rename(x remote) (bool, error) {
 	}
 	name, _ := theirs.Values["name"].(string)
 	var other uuid.UUID
-	err = a.tx.QueryRow(`SELECT id FROM `+t.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL AND id <> ?`, a.l.user, name, x.id).Scan(&other)
+	err = a.tx.QueryRow(`SELECT id FROM `+t.Table+` WHERE `+t.hasName()+` AND id <> ?`, a.l.user, name, x.id).Scan(&other)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -62,11 +63,32 @@ func (a *applier) rename(x remote) (bool, error) {
 func (a *applier) freeName(t table, name string) (string, error) {
 	for n := 2; ; n++ {
 		free := fmt.Sprintf("%s (%d)", name, n)
+		if t.Slugs {
+			free = slugWith(name, n)
+		}
 		var taken bool
-		if err := a.tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+t.Table+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL)`, a.l.user, free).Scan(&taken); err != nil || !taken {
+		if err := a.tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+t.Table+` WHERE `+t.hasName()+`)`, a.l.user, free).Scan(&taken); err != nil || !taken {
 			return free, err
 		}
 	}
+}
+
+// slugWith returns a name with a number.
+func slugWith(name string, n int) string {
+	end := fmt.Sprintf("-%d", n)
+	return strings.TrimRight(cutBytes(name, maxSlug-len(end)), "-") + end
+}
+
+// maxSlug is the length limit of names that are slugs.
+const maxSlug = 63
+
+// hasName returns an SQL condition with two parameters: rows of a user that keep a name from others.
+func (t table) hasName() string {
+	where := `user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL`
+	if t.Free != "" {
+		where += ` AND NOT (` + t.Free + `)`
+	}
+	return where
 }
 
 // renameRow renames a row of this device.

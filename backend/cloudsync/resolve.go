@@ -300,8 +300,11 @@ func copyName(tx *storage.Tx, c conflict, device string) (string, error) {
 			end += fmt.Sprintf(" %d", n)
 		}
 		free := cutBytes(name, maxName-len(end)) + end
+		if c.of.Slugs {
+			free = slugWith(name, n+1)
+		}
 		var taken bool
-		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+c.TableName+` WHERE user_id = ? AND lower(name) = lower(?) AND deleted_at IS NULL)`, c.item.user, free).Scan(&taken); err != nil || !taken {
+		if err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM `+c.TableName+` WHERE `+c.of.hasName()+`)`, c.item.user, free).Scan(&taken); err != nil || !taken {
 			return free, err
 		}
 	}

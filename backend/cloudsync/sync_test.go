@@ -87,7 +87,7 @@ func (d *device) insertAs(tx *storage.Tx, t table, id uuid.UUID, r source) error
 		v.Values["status"] = "success"
 	case "composite_skill_executions":
 		v.Values["status"], v.Values["mode"] = "completed", "live"
-	case "skill_executions":
+	case "skill_executions", "tool_execution_log":
 		v.Values["status"] = "success"
 	case "sync_conflicts":
 		v.Values["status"] = "auto"

@@ -69,7 +69,7 @@ func (p provider) List(ctx context.Context) ([]callable.Info, error) {
 	out := []callable.Info{}
 	var tools []*Tool
 	err := p.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		tools, err = storage.Collect(tx.Select(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.user_id = ? AND t.status = 'active' ORDER BY t.name`, identity.UserID(ctx)), scanTool)
+		tools, err = storage.Collect(tx.Select(`SELECT `+toolColumns+fromTools+`WHERE t.user_id = ? AND `+statusHere+` = 'active' ORDER BY t.name`, identity.UserID(ctx)), scanTool)
 		return err
 	})
 	for _, t := range tools {

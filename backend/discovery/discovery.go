@@ -6,6 +6,7 @@ package discovery
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -53,7 +54,8 @@ type Options struct {
 	// DenyPort reports whether a port of this computer belongs to Helix; nil: none does.
 	DenyPort func(port int) bool
 	// Online reports whether lists of APIs on the web may be read; nil: they may not.
-	Online func() bool
+	Online   func() bool
+	Embedder Embedder // nil: search uses only words
 	// HTTP creates HTTP clients, for tests; nil: safehttp.New.
 	HTTP func(safehttp.Options) *safehttp.Client
 }
@@ -81,7 +83,10 @@ type Service struct {
 	users   map[uuid.UUID]int
 	buckets map[uuid.UUID]*bucket
 
+	meanings   meanings
 	nextVerify time.Time // not before
+
+	unsubscribe func()
 }
 
 // Changed is the event discovery.changed: a tool was imported, or its state changed.
@@ -125,8 +130,14 @@ func New(db *storage.DB, o Options) *Service {
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
 	}
+	s.meanings = meanings{seed: maphash.MakeSeed(), vectors: map[uint64][]float32{}}
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.unsubscribe = bus.Subscribe(db.Bus(), func(user uuid.UUID, e storage.Changed) {
+		if e.Table == "tool_manifest" {
+			s.followSoon(user)
+		}
+	})
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
 	s.dialer = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, AllowLoopback: func(int) bool { return true }})
 	s.calls = netgate.NewClient(safehttp.Options{DenyPorts: o.DenyPort, MaxRequest: openapi.MaxBody, MaxBody: openapi.MaxResponse, MaxRedirects: 3, Timeout: 10 * time.Minute}, o.HTTP, s.allow)
@@ -135,6 +146,7 @@ func New(db *storage.DB, o Options) *Service {
 
 // Close ends verifications and drops idle connections.
 func (s *Service) Close() error {
+	s.unsubscribe()
 	s.mu.Lock()
 	s.stop()
 	s.mu.Unlock()
@@ -145,13 +157,17 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Recover ends the runs in the log that were in progress when the last process ended.
+// Recover ends the runs in the log that were in progress when the last process ended, and carries out what
+// it did not of the changes by other devices.
 func (s *Service) Recover(ctx context.Context) error {
+	if err := s.follow(ctx, s.db.LocalUser().ID); err != nil {
+		return err
+	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		if err := s.recoverInstalls(tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`UPDATE tool_execution_log SET status = 'failure', error_class = 'interrupted', error_message = 'Helix was stopped during the run.', completed_at = ? WHERE status = 'running' AND started_at < ?`, tx.Now, s.began)
+		_, err := tx.Exec(`UPDATE tool_execution_log SET status = 'failure', error_class = 'interrupted', error_message = 'Helix was stopped during the run.', completed_at = ?1, updated_at = ?1 WHERE status = 'running' AND started_at < ?2`, tx.Now, s.began)
 		return err
 	})
 }

@@ -526,11 +526,11 @@ func TestUpgradeAsksAgain(t *testing.T) {
 	if _, err := e.run(id, "listNotes", `{}`); !fault.Is(err, fault.Denied) {
 		t.Errorf("a changed definition ran: %v", err)
 	}
-	if r, err = again(e.spec, "upgrade", all...); err != nil {
-		t.Fatal(err)
+	if r, err = again(e.spec, "upgrade", all...); err != nil || r.Status != StatusActive {
+		t.Fatalf("the approved definition isn't approved: %+v, %v", r, err)
 	}
-	if _, err := e.s.Approve(e.ctx, ApproveParams{ManifestID: id, DefinitionHash: r.DefinitionHash}); err != nil {
-		t.Fatal(err)
+	if list, err := e.perm.ListApprovals(e.ctx, permission.ListApprovalsParams{}); err != nil || len(list.Approvals) != 1 || list.Approvals[0].Subject.Name != "notes-2" {
+		t.Errorf("it is asked about: %+v, %v", list, err)
 	}
 	if out, err := e.run(id, "listNotes", `{}`); err != nil || !out.Success {
 		t.Errorf("%+v, %v", out, err)

@@ -220,11 +220,11 @@ func (s *Service) commit(ctx context.Context, t *Tool, out ImportResult, p confl
 			out.ManifestID, out.Status = nil, ""
 			return nil
 		}
-		t.Status = StatusPending
+		t.Status, t.shared = StatusPending, StatusPending
 		switch {
 		case was == nil:
 			var n int
-			if err := tx.QueryRow(`SELECT count(*) FROM tool_manifest WHERE user_id = ? AND status <> 'revoked'`, t.user).Scan(&n); err != nil {
+			if err := tx.QueryRow(`SELECT count(*) FROM tool_manifest WHERE user_id = ? AND status <> 'revoked' AND deleted_at IS NULL`, t.user).Scan(&n); err != nil {
 				return err
 			}
 			if n >= maxTools {
@@ -238,17 +238,13 @@ func (s *Service) commit(ctx context.Context, t *Tool, out ImportResult, p confl
 			return nil
 		case p.onConflict == "upgrade":
 			t.ID = was.ID
+			if was.shared == StatusDisabled {
+				t.shared = StatusDisabled // also once it is approved
+			}
 			if err := t.replace(tx); err != nil {
 				return err
 			}
-			doc, err := t.manifest.document()
-			if err != nil {
-				return err
-			}
-			if _, err := s.o.Permission.DefinitionChanged(tx, subject(t.ID, t.hash), was.hash, t.hash, doc); err != nil {
-				return err
-			}
-			if err := s.withdraw(tx, t.ID); err != nil {
+			if t, err = s.redefined(tx, t, was.hash); err != nil {
 				return err
 			}
 		default:
@@ -259,6 +255,9 @@ func (s *Service) commit(ctx context.Context, t *Tool, out ImportResult, p confl
 			return err
 		}
 		s.announce(tx, t.user, Changed{t.ID, t.Status})
+		if was != nil {
+			return nil // redefined has asked
+		}
 		return s.ask(tx, t)
 	})
 	if fault.Is(err, fault.Conflict) && p.onConflict == "rename" {

@@ -83,7 +83,8 @@ type StatusResult struct {
 
 // Approve allows the tool to run with the hosts of its definition. A definition that changed since
 // it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with
-// samples becomes active when those that change nothing have passed, which is tried now.
+// samples becomes active when those that change nothing have passed, which is tried now. A tool that is
+// disabled, here or on another device, stays so.
 func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, error) {
 	if id, _ := identity.From(ctx); !id.MayApprove() {
 		return StatusResult{}, fault.Deniedf("Only a person can approve a tool.")
@@ -91,7 +92,7 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 	if len(p.Note) > 1000 {
 		return StatusResult{}, fault.Invalidf("A note can have at most 1,000 bytes.")
 	}
-	to := StatusActive
+	var to string
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := loadTool(tx, p.ManifestID)
 		if err != nil {
@@ -102,6 +103,9 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 		}
 		if !strings.EqualFold(p.DefinitionHash, t.DefinitionHash) {
 			return fault.Conflictf("The definition of %s has changed since you opened it. Nothing was approved. Review it again.", t.Name)
+		}
+		if err := t.intact(); err != nil {
+			return err
 		}
 		sub := subject(t.ID, t.hash)
 		doc, err := t.manifest.document()
@@ -118,18 +122,25 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 		if err := s.o.Permission.GrantTx(tx, sub, wants); err != nil {
 			return err
 		}
-		if len(t.manifest.Samples) > 0 {
+		if err := t.approve(tx); err != nil {
+			return err
+		}
+		switch {
+		case t.shared == StatusDisabled:
+			to = StatusDisabled
+		case len(t.manifest.Samples) > 0:
 			to = StatusApproved
 			id, _ := identity.From(ctx)
-			_, err = s.beginVerify(tx, t, id, false)
-		} else {
-			err = saveInstall(tx, t, installReady, nil, "")
+			if _, err := s.beginVerify(tx, t, id, false); err != nil {
+				return err
+			}
+		default:
+			to = StatusActive
 		}
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(`UPDATE tool_manifest SET status = ?, approved_hash = definition_hash, approved_at = ?, updated_at = ? WHERE id = ?`, to, tx.Now, tx.Now, t.ID); err != nil {
-			return err
+		if t.shared == StatusPending {
+			if err := t.share(tx, to); err != nil {
+				return err
+			}
 		}
 		t.Status = to
 		if err := s.o.Permission.CloseTx(tx, t.ID, t.DefinitionHash, choiceApprove, tokenOf(ctx)); err != nil {
@@ -157,9 +168,6 @@ type EnableParams struct {
 // SetEnabled switches an approved tool on or off. Switching it off ends its runs.
 func (s *Service) SetEnabled(ctx context.Context, p EnableParams) (StatusResult, error) {
 	to := StatusDisabled
-	if p.Enabled {
-		to = StatusActive
-	}
 	err := s.db.Write(ctx, func(tx *storage.Tx) error {
 		t, err := loadTool(tx, p.ManifestID)
 		if err != nil {
@@ -168,10 +176,15 @@ func (s *Service) SetEnabled(ctx context.Context, p EnableParams) (StatusResult,
 		if t.Status != StatusActive && t.Status != StatusDisabled {
 			return fault.Conflictf("The tool %s is %s. Approve and verify it first.", t.Name, words(t.Status))
 		}
+		if p.Enabled {
+			if to = StatusActive; !t.active {
+				to = StatusApproved
+			}
+		}
 		if t.Status == to {
 			return nil
 		}
-		if _, err := tx.Exec(`UPDATE tool_manifest SET status = ?, updated_at = ? WHERE id = ?`, to, tx.Now, t.ID); err != nil {
+		if err := t.share(tx, to); err != nil {
 			return err
 		}
 		if err := s.o.Permission.SubjectChanged(tx, string(Kind), t.ID.String(), p.Enabled); err != nil {
@@ -215,24 +228,36 @@ func (s *Service) Revoke(ctx context.Context, p RevokeParams) (out RevokeResult,
 		if t.Status == StatusRevoked {
 			return fault.Conflictf("The tool %s is already revoked.", t.Name)
 		}
-		if _, err := tx.Exec(`UPDATE tool_manifest SET status = 'revoked', revoked_at = ?, updated_at = ? WHERE id = ?`, tx.Now, tx.Now, t.ID); err != nil {
-			return err
-		}
-		if out.Removed.Grants, err = s.o.Permission.RevokeSubject(tx, string(Kind), t.ID.String(), "the tool was revoked"); err != nil {
-			return err
-		}
-		if err := s.o.Permission.SubjectChanged(tx, string(Kind), t.ID.String(), false); err != nil {
+		if err := t.share(tx, StatusRevoked); err != nil {
 			return err
 		}
 		if err := s.o.Permission.CloseTx(tx, t.ID, t.DefinitionHash, choiceReject, tokenOf(ctx)); err != nil {
 			return err
 		}
-		if out.Removed.Credentials, err = s.forget(tx, t, ""); err != nil {
+		if out.Removed.Grants, out.Removed.Credentials, err = s.retire(tx, t); err != nil {
 			return err
 		}
-		tx.AfterCommit(func() { s.endRuns(t.ID, "The tool was revoked.") })
 		s.announce(tx, t.user, Changed{t.ID, StatusRevoked})
 		return audit.Append(tx, audit.Entry{Action: "tool.revoked", SubjectKind: string(Kind), SubjectID: t.ID.String(), Details: map[string]any{"name": t.Name, "grants": out.Removed.Grants, "credentials": len(out.Removed.Credentials)}})
 	})
 	return out, err
+}
+
+// retire ends what a revoked tool has on this device: runs, questions, grants, approvals and credentials.
+func (s *Service) retire(tx *storage.Tx, t *Tool) (grants int, credentials []string, err error) {
+	if err := s.withdraw(tx, t.ID); err != nil {
+		return 0, nil, err
+	}
+	if grants, err = s.o.Permission.RevokeSubject(tx, string(Kind), t.ID.String(), "the tool was revoked"); err != nil {
+		return 0, nil, err
+	}
+	if err := s.o.Permission.SubjectChanged(tx, string(Kind), t.ID.String(), false); err != nil {
+		return 0, nil, err
+	}
+	if _, err := tx.Exec(`DELETE FROM tool_install WHERE tool_id = ?`, t.ID); err != nil {
+		return 0, nil, err
+	}
+	tx.AfterCommit(func() { s.endRuns(t.ID, "The tool was revoked.") })
+	credentials, err = s.forget(tx, t, "")
+	return grants, credentials, err
 }

@@ -23,8 +23,8 @@ type end struct {
 	http, sent, received   int
 }
 
-const insertRun = `INSERT INTO tool_execution_log (id, user_id, tool_id, operation, input_params, started_at, completed_at, duration_ms, status, error_class, error_message, definition_hash, caller, run_id, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const insertRun = `INSERT INTO tool_execution_log (id, user_id, tool_id, operation, input_params, started_at, completed_at, duration_ms, status, error_class, error_message, definition_hash, caller, run_id, created_at, updated_at)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15)`
 
 // params returns the input as the log keeps it: without secrets, and not if it is large.
 func (s *Service) params(ctx context.Context, j *job) json.RawMessage {
@@ -102,8 +102,8 @@ func (s *Service) end(ctx context.Context, j *job, e end) error {
 		if err := insert(tx); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(`UPDATE tool_execution_log SET status = ?, error_class = ?, error_message = ?, output = ?, output_blob = ?, http_status = ?, bytes_out = ?, bytes_in = ?, completed_at = ?, duration_ms = ? WHERE id = ?`,
-			e.status, e.class, e.message, output, blob, status, e.sent, e.received, tx.Now, time.Since(j.began).Milliseconds(), j.id); err != nil {
+		if _, err := tx.Exec(`UPDATE tool_execution_log SET status = ?, error_class = ?, error_message = ?, output = ?, output_blob = ?, http_status = ?, bytes_out = ?, bytes_in = ?, completed_at = ?, updated_at = ?, duration_ms = ? WHERE id = ?`,
+			e.status, e.class, e.message, output, blob, status, e.sent, e.received, tx.Now, tx.Now, time.Since(j.began).Milliseconds(), j.id); err != nil {
 			return err
 		}
 		s.announce(tx, j.tool.user, ExecutionChanged{j.id, j.tool.ID, e.status})

@@ -81,8 +81,8 @@ func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 	if l, ok := s.loaded.Get(key); ok && reflect.DeepEqual(&l.manifest, &t.manifest) {
 		return l, nil
 	}
-	if sum, err := t.manifest.hash(); err != nil || sum != t.hash {
-		return nil, fault.Deniedf("The stored definition of %s isn't the approved one. Import it again.", t.Name).WithDetails(callable.Refusal{Reason: callable.ReasonChanged})
+	if err := t.intact(); err != nil {
+		return nil, err
 	}
 	raw, err := s.blob(t.manifest.Execution.OpenAPI)
 	if err != nil {

@@ -106,7 +106,7 @@ type Candidate struct {
 	License     string   `json:"license,omitempty"`
 	Location    string   `json:"location,omitempty"` // of its description; absent: it comes with Helix
 	Score       float64  `json:"score"`
-	Why         []string `json:"why"` // the words that match
+	Why         []string `json:"why"` // the words that match, +meaning if it is close in meaning, and -auth, -license and -https for what lowers the score
 }
 
 // SearchResult is a list of candidates, best first.
@@ -116,7 +116,7 @@ type SearchResult struct {
 }
 
 // Search finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the
-// user's tools. It uses no network. The same words give the same list.
+// user's tools, and by meaning once all of them are embedded. It uses no network. The same words give the same list.
 func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, error) {
 	out := SearchResult{Results: []Candidate{}, Skipped: []SkippedSource{}}
 	offset := 0
@@ -160,7 +160,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		}
 		docs, out.Skipped = append(docs, more...), append(out.Skipped, skipped...)
 	}
-	out.Results = rank(docs, words, p.Limit)
+	out.Results = rank(docs, words, s.near(ctx, p.Query, docs), p.Limit)
 	return out, nil
 }
 
@@ -228,16 +228,39 @@ func wordsOf(text string) []string {
 	return out
 }
 
-// The parameters of BM25 (Robertson and Zaragoza, 2009) with their usual values, and what a need for an
-// account costs, so that of two equal candidates the one that works at once is first.
+// The parameters of BM25 (Robertson and Zaragoza, 2009) and of reciprocal rank fusion (Cormack et al., 2009)
+// with their usual values. A word that matches says more than a similar text. The penalties make of two equal
+// candidates the one first that works at once, may be used, and can be reached.
 const (
-	saturation  = 1.2
-	lengthNorm  = 0.75
-	authPenalty = 0.9
+	saturation     = 1.2
+	lengthNorm     = 0.75
+	fusion         = 60
+	meaningWeight  = 0.5
+	authPenalty    = 0.9
+	licensePenalty = 0.97
+	httpPenalty    = 0.8
 )
 
-// rank returns the documents that contain at least one of the words by BM25, best first and equal ones by name.
-func rank(docs []document, query []string, limit int) []Candidate {
+// penalize lowers the score of a candidate by what it lacks. Tools of the user have been judged already.
+func (c *Candidate) penalize() {
+	if c.Source == sourceImported {
+		return
+	}
+	lower := func(by float64, why string) { c.Score, c.Why = c.Score*by, append(c.Why, why) }
+	if c.Auth != "none" {
+		lower(authPenalty, "-auth")
+	}
+	if c.License == "" {
+		lower(licensePenalty, "-license")
+	}
+	if strings.HasPrefix(c.Location, "http:") {
+		lower(httpPenalty, "-https")
+	}
+}
+
+// rank returns the documents that contain at least one of the words, by BM25, and those near, which are close
+// in meaning, best first and equal ones by name.
+func rank(docs []document, query []string, near []int, limit int) []Candidate {
 	query = slices.Compact(slices.Sorted(slices.Values(query)))
 	total := 0
 	containing := map[string]int{}
@@ -249,8 +272,8 @@ func rank(docs []document, query []string, limit int) []Candidate {
 			}
 		}
 	}
-	out := []Candidate{}
-	for _, d := range docs {
+	scored := make([]Candidate, len(docs))
+	for i, d := range docs {
 		c := d.Candidate
 		c.Why = []string{}
 		for _, q := range query {
@@ -268,15 +291,41 @@ func rank(docs []document, query []string, limit int) []Candidate {
 			c.Score += rare * n * (saturation + 1) / (n + saturation*long)
 			c.Why = append(c.Why, q)
 		}
-		if c.Auth != "none" && c.Source != sourceImported {
-			c.Score *= authPenalty
-		}
-		if c.Score = math.Round(c.Score*1000) / 1000; len(c.Why) > 0 {
+		scored[i] = c
+	}
+	if near != nil {
+		fuse(scored, near)
+	}
+	out := []Candidate{}
+	for _, c := range scored {
+		if len(c.Why) > 0 {
+			c.penalize()
+			c.Score = math.Round(c.Score*1000) / 1000
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Name, b.Name), strings.Compare(a.Ref, b.Ref))
-	})
+	slices.SortStableFunc(out, better)
 	return out[:min(limit, len(out))]
+}
+
+func better(a, b Candidate) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Name, b.Name), strings.Compare(a.Ref, b.Ref))
+}
+
+// fuse replaces the scores by those of reciprocal rank fusion with the documents that are close in meaning.
+func fuse(list []Candidate, near []int) {
+	byWords := []int{}
+	for i := range list {
+		if len(list[i].Why) > 0 {
+			byWords = append(byWords, i)
+		}
+	}
+	slices.SortStableFunc(byWords, func(a, b int) int { return better(list[a], list[b]) })
+	for rank, i := range byWords {
+		list[i].Score = (fusion + 1) / float64(fusion+1+rank)
+	}
+	for rank, i := range near {
+		list[i].Score += meaningWeight * (fusion + 1) / float64(fusion+1+rank)
+		list[i].Why = append(list[i].Why, "+meaning")
+	}
 }

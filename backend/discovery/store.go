@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/callable"
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
@@ -34,7 +35,7 @@ type Tool struct {
 	Description    string     `json:"description"`
 	SourceType     string     `json:"sourceType"` // local or openapi_url
 	SourceLocation string     `json:"sourceLocation"`
-	Status         string     `json:"status"`
+	Status         string     `json:"status"`       // on this device
 	InstallState   string     `json:"installState"` // on this device: none, installing, ready or failed
 	Type           string     `json:"type"`         // http
 	DefinitionHash string     `json:"definitionHash"`
@@ -49,31 +50,48 @@ type Tool struct {
 	manifest Manifest
 	spec     string // sha256:…
 	hash     [32]byte
-	approved [32]byte
 	user     uuid.UUID
+
+	shared  string   // the state in the row, which syncs: of an approval elsewhere it says nothing about this device
+	active  bool     // its samples passed once on this device, or it has none
+	seen    [32]byte // the definition and the state that this device has acted on
+	seenHas string
 
 	verifying bool // its samples are being tried, which an approved tool that isn't ready may
 	again     bool // its samples passed before; a server that does not answer changes nothing
 }
 
-const toolColumns = `t.id, t.user_id, t.name, t.version, t.description, t.source_type, t.source_location, t.status, t.execution_type, coalesce(t.openapi_spec, ''), t.manifest, t.definition_hash, t.approved_hash,
-	coalesce((SELECT i.state FROM tool_install i WHERE i.tool_id = t.id AND i.definition_hash = t.definition_hash), 'none'),
-	t.created_at, t.updated_at, t.approved_at, t.revoked_at, (SELECT max(started_at) FROM tool_execution_log l WHERE l.tool_id = t.id)`
+// fromTools joins tools with the approvals of their definitions on this device.
+const fromTools = ` FROM tool_manifest t LEFT JOIN tool_install i ON i.tool_id = t.id AND i.definition_hash = t.definition_hash `
+
+// Approvals stay on their device, and what denies one counts on all: sharedStatus is what devices have in
+// common, statusHere is the state on this device.
+const (
+	sharedStatus = `CASE WHEN t.deleted_at IS NULL THEN t.status ELSE 'revoked' END`
+	statusHere   = `CASE WHEN t.status = 'revoked' OR t.deleted_at IS NOT NULL THEN 'revoked' WHEN i.tool_id IS NULL THEN 'pending_approval' WHEN t.status = 'disabled' THEN 'disabled' WHEN i.active THEN 'active' ELSE 'approved' END`
+)
+
+const toolColumns = `t.id, t.user_id, t.name, t.version, t.description, t.source_type, t.source_location, ` + sharedStatus + `, ` + statusHere + `, coalesce(i.active, 0), t.execution_type, coalesce(t.openapi_spec, ''), t.manifest, t.definition_hash,
+	t.seen_hash, coalesce(t.seen_status, ''), coalesce(i.state, 'none'), t.created_at, t.updated_at, i.approved_at, t.revoked_at, (SELECT max(started_at) FROM tool_execution_log l WHERE l.tool_id = t.id)`
 
 func scanTool(row storage.Row) (*Tool, error) {
 	t := &Tool{}
-	var hash, approved []byte
-	err := row.Scan(&t.ID, &t.user, &t.Name, &t.Version, &t.Description, &t.SourceType, &t.SourceLocation, &t.Status, &t.Type, &t.spec, storage.JSON(&t.manifest), &hash, &approved, &t.InstallState,
-		storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt), storage.TimePtr(&t.ApprovedAt), storage.TimePtr(&t.RevokedAt), storage.TimePtr(&t.LastRunAt))
+	var hash, seen []byte
+	var manifest string
+	err := row.Scan(&t.ID, &t.user, &t.Name, &t.Version, &t.Description, &t.SourceType, &t.SourceLocation, &t.shared, &t.Status, &t.active, &t.Type, &t.spec, &manifest, &hash,
+		&seen, &t.seenHas, &t.InstallState, storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt), storage.TimePtr(&t.ApprovedAt), storage.TimePtr(&t.RevokedAt), storage.TimePtr(&t.LastRunAt))
+	if json.Unmarshal([]byte(manifest), &t.manifest) != nil {
+		t.manifest = Manifest{} // it isn't intact, so nothing runs
+	}
 	copy(t.hash[:], hash)
-	copy(t.approved[:], approved)
+	copy(t.seen[:], seen)
 	t.DefinitionHash, t.Hosts, t.Operations = hex.EncodeToString(t.hash[:]), orEmpty(t.manifest.Permissions.Network.Hosts), len(t.manifest.Capabilities)
 	return t, err
 }
 
 // loadTool returns a tool of the user of the transaction.
 func loadTool(tx *storage.Tx, id uuid.UUID) (*Tool, error) {
-	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.id = ? AND t.user_id = ?`, id, identity.UserID(tx.Context())))
+	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+fromTools+`WHERE t.id = ? AND t.user_id = ?`, id, identity.UserID(tx.Context())))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoTool()
 	}
@@ -82,7 +100,7 @@ func loadTool(tx *storage.Tx, id uuid.UUID) (*Tool, error) {
 
 // toolNamed returns the tool with a name that is not revoked, or nil.
 func toolNamed(tx *storage.Tx, name string) (*Tool, error) {
-	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.user_id = ? AND t.name = ? AND t.status <> 'revoked'`, identity.UserID(tx.Context()), name))
+	t, err := scanTool(tx.QueryRow(`SELECT `+toolColumns+fromTools+`WHERE t.user_id = ? AND t.name = ? AND t.status <> 'revoked' AND t.deleted_at IS NULL`, identity.UserID(tx.Context()), name))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -103,9 +121,9 @@ func (t *Tool) insert(tx *storage.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO tool_manifest (id, user_id, name, version, description, source_type, source_location, status, execution_type, execution_timeout, openapi_spec, manifest, definition_hash, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.user, t.Name, t.Version, t.Description, t.SourceType, t.SourceLocation, t.Status, t.Type, t.manifest.Execution.TimeoutSeconds, t.spec, json.RawMessage(raw), t.hash, tx.Now, tx.Now)
+	_, err = tx.Exec(`INSERT INTO tool_manifest (id, user_id, name, version, description, source_type, source_location, status, seen_status, execution_type, execution_timeout, openapi_spec, manifest, definition_hash, seen_hash, created_at, updated_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?14)`,
+		t.ID, t.user, t.Name, t.Version, t.Description, t.SourceType, t.SourceLocation, t.shared, t.Type, t.manifest.Execution.TimeoutSeconds, t.spec, json.RawMessage(raw), t.hash, tx.Now)
 	return err
 }
 
@@ -115,9 +133,27 @@ func (t *Tool) replace(tx *storage.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`UPDATE tool_manifest SET version = ?, description = ?, source_type = ?, source_location = ?, status = ?, execution_timeout = ?, openapi_spec = ?, manifest = ?, definition_hash = ?, updated_at = ? WHERE id = ? AND user_id = ?`,
-		t.Version, t.Description, t.SourceType, t.SourceLocation, t.Status, t.manifest.Execution.TimeoutSeconds, t.spec, json.RawMessage(raw), t.hash, tx.Now, t.ID, t.user)
+	_, err = tx.Exec(`UPDATE tool_manifest SET version = ?1, description = ?2, source_type = ?3, source_location = ?4, status = ?5, seen_status = ?5, execution_timeout = ?6, openapi_spec = ?7, manifest = ?8, definition_hash = ?9, seen_hash = ?9, updated_at = ?10 WHERE id = ?11 AND user_id = ?12`,
+		t.Version, t.Description, t.SourceType, t.SourceLocation, t.shared, t.manifest.Execution.TimeoutSeconds, t.spec, json.RawMessage(raw), t.hash, tx.Now, t.ID, t.user)
 	return err
+}
+
+// share stores a state of a tool, which other devices get too.
+func (t *Tool) share(tx *storage.Tx, status string) error {
+	revoked := any(nil)
+	if status == StatusRevoked {
+		revoked = tx.Now
+	}
+	_, err := tx.Exec(`UPDATE tool_manifest SET status = ?1, seen_status = ?1, revoked_at = ?2, updated_at = ?3 WHERE id = ?4`, status, revoked, tx.Now, t.ID)
+	return err
+}
+
+// intact refuses a tool whose stored definition doesn't have the stored hash.
+func (t *Tool) intact() error {
+	if sum, err := t.manifest.hash(); err != nil || sum != t.hash {
+		return fault.Deniedf("The stored definition of %s isn't the approved one. Import it again.", t.Name).WithDetails(callable.Refusal{Reason: callable.ReasonChanged})
+	}
+	return nil
 }
 
 // ListParams filter tools.
@@ -140,7 +176,7 @@ func (s *Service) List(ctx context.Context, p ListParams) (ListResult, error) {
 	if err := storage.CheckPage(&p.Limit, &p.Offset, 50, 100); err != nil {
 		return out, err
 	}
-	const where = ` FROM tool_manifest t WHERE t.user_id = ?1 AND (?2 = t.status OR ?2 = '' AND t.status <> 'revoked') AND (?3 = '' OR instr(lower(t.name || ' ' || t.description), ?3) > 0)`
+	const where = fromTools + `WHERE t.user_id = ?1 AND (?2 = ` + statusHere + ` OR ?2 = '' AND t.status <> 'revoked' AND t.deleted_at IS NULL) AND (?3 = '' OR instr(lower(t.name || ' ' || t.description), ?3) > 0)`
 	query := strings.ToLower(p.Query)
 	return out, s.db.Read(ctx, func(tx *storage.Tx) (err error) {
 		user := identity.UserID(ctx)
@@ -191,7 +227,7 @@ func (s *Service) Subject(ctx context.Context, _, id string) (permission.Subject
 	var info permission.SubjectInfo
 	var hash []byte
 	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT name, status, definition_hash FROM tool_manifest WHERE id = ? AND user_id = ?`, key, identity.UserID(ctx)).Scan(&info.Name, &info.State, &hash)
+		return tx.QueryRow(`SELECT t.name, `+statusHere+`, t.definition_hash`+fromTools+`WHERE t.id = ? AND t.user_id = ?`, key, identity.UserID(ctx)).Scan(&info.Name, &info.State, &hash)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errNoTool()

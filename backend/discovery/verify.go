@@ -125,13 +125,12 @@ func (s *Service) verifyOld(ctx context.Context) error {
 	var t *Tool
 	err := s.db.Read(ctx, func(tx *storage.Tx) error {
 		var tool, user uuid.UUID
-		err := tx.QueryRow(`SELECT t.id, t.user_id FROM tool_install i JOIN tool_manifest t ON t.id = i.tool_id AND t.user_id = i.user_id AND t.definition_hash = i.definition_hash
-			WHERE i.state = 'ready' AND t.status = 'active' AND i.verified_at < ? ORDER BY i.verified_at LIMIT 1`, tx.Now.Add(-verifiedFor)).Scan(&tool, &user)
+		err := tx.QueryRow(`SELECT t.id, t.user_id`+fromTools+`WHERE i.state = 'ready' AND `+statusHere+` = 'active' AND i.verified_at < ? ORDER BY i.verified_at LIMIT 1`, tx.Now.Add(-verifiedFor)).Scan(&tool, &user)
 		if err != nil {
 			return err
 		}
 		ctx = s.inBackground(ctx, user)
-		t, err = scanTool(tx.QueryRow(`SELECT `+toolColumns+` FROM tool_manifest t WHERE t.id = ? AND t.user_id = ?`, tool, user))
+		t, err = scanTool(tx.QueryRow(`SELECT `+toolColumns+fromTools+`WHERE t.id = ? AND t.user_id = ?`, tool, user))
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -148,15 +147,27 @@ func (s *Service) verifyOld(ctx context.Context) error {
 	return nil
 }
 
-// saveInstall stores the installation of the current definition of a tool.
+// approve records that a person approved the current definition of a tool on this device. It is ready if it
+// has no samples.
+func (t *Tool) approve(tx *storage.Tx) error {
+	state, active := installNone, len(t.manifest.Samples) == 0
+	if active {
+		state = installReady
+	}
+	_, err := tx.Exec(`INSERT INTO tool_install (tool_id, definition_hash, user_id, approved_at, active, state, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?4)
+		ON CONFLICT (tool_id, definition_hash) DO UPDATE SET approved_at = excluded.approved_at, active = excluded.active, state = excluded.state, verified_at = NULL, verify_result = '[]', error = '', updated_at = excluded.updated_at`,
+		t.ID, t.hash, t.user, tx.Now, active, state)
+	return err
+}
+
+// saveInstall stores the installation of the current definition of a tool, which was approved.
 func saveInstall(tx *storage.Tx, t *Tool, state string, v *Verification, problem string) error {
 	samples, at := json.RawMessage("[]"), any(nil)
 	if v != nil {
 		samples, at = rawJSON(v.Samples), v.At
 	}
-	_, err := tx.Exec(`INSERT INTO tool_install (tool_id, user_id, definition_hash, state, verified_at, verify_result, error, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (tool_id) DO UPDATE SET definition_hash = excluded.definition_hash, state = excluded.state, verified_at = excluded.verified_at, verify_result = excluded.verify_result, error = excluded.error, updated_at = excluded.updated_at`,
-		t.ID, t.user, t.hash, state, at, samples, problem, tx.Now)
+	_, err := tx.Exec(`UPDATE tool_install SET state = ?1, active = active OR ?1 = 'ready', verified_at = ?2, verify_result = ?3, error = ?4, updated_at = ?5 WHERE tool_id = ?6 AND definition_hash = ?7`,
+		state, at, samples, problem, tx.Now, t.ID, t.hash)
 	return err
 }
 
@@ -219,8 +230,10 @@ func (s *Service) endVerify(ctx context.Context, t *Tool, state string, v *Verif
 			return err
 		}
 		if state == installReady && now.Status == StatusApproved {
-			if _, err := tx.Exec(`UPDATE tool_manifest SET status = 'active', updated_at = ? WHERE id = ?`, tx.Now, t.ID); err != nil {
-				return err
+			if now.shared == StatusApproved {
+				if err := now.share(tx, StatusActive); err != nil {
+					return err
+				}
 			}
 			now.Status = StatusActive
 		}

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -180,6 +181,31 @@ func (s *Service) GrantTx(tx *storage.Tx, sub Subject, wants []Want) error {
 	}
 	s.changed(tx, user, sub.ID)
 	return nil
+}
+
+// GrantedTx reports whether the user always allows sub, with its definition, to use all that wants names, and
+// denies it nothing of that.
+func (s *Service) GrantedTx(tx *storage.Tx, sub Subject, wants []Want) (bool, error) {
+	user, err := caller(tx)
+	if err != nil {
+		return false, err
+	}
+	sp := s.space()
+	sh, err := loadSubjectGrants(tx, user, sub, sp)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range wants {
+		want := compile(w.Capability, w.Resource, sp, sub)
+		denied := slices.ContainsFunc(sh.denials, func(r rule) bool { return r.covers(&want) })
+		granted := slices.ContainsFunc(sh.grants[w.Capability], func(g grant) bool {
+			return g.scope == "always" && g.live(s.nowMicro(), sub.DefinitionHash) && g.covers(&want)
+		})
+		if denied || !granted {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // RevokeSubject revokes all grants of a subject in tx, such as when it is deleted, and closes its

@@ -38,7 +38,11 @@ type SyncedTable struct {
 	Policy            SyncPolicy
 	// Final is an SQL condition over columns written as NEW.x. A row is logged as a whole when it
 	// first meets the condition, and its later changes from then on. "" means at insert.
-	Final  string
+	Final string
+	// Free is an SQL condition for rows whose names other rows may have, besides deleted ones; "": none.
+	Free string
+	// Slugs reports that names have only lower-case letters, digits and hyphens.
+	Slugs  bool
 	Fields []SyncedField
 }
 
@@ -643,6 +647,50 @@ var Synced = []SyncedTable{
 		},
 	},
 	{
+		// A run is logged when it has ended.
+		Table: "tool_execution_log", Policy: AppendRows, Final: "NEW.status <> 'running'",
+		Fields: []SyncedField{
+			{No: 1, Name: "tool_id", Merge: Immutable},
+			{No: 2, Name: "operation", Merge: Immutable},
+			{No: 3, Name: "input_params", Merge: Immutable, Sensitive: true},
+			{No: 4, Name: "started_at", Merge: Immutable},
+			{No: 5, Name: "completed_at", Merge: Immutable},
+			{No: 6, Name: "duration_ms", Merge: Immutable},
+			{No: 7, Name: "status", Merge: Immutable},
+			{No: 8, Name: "error_class", Merge: Immutable},
+			{No: 9, Name: "error_message", Merge: Immutable},
+			{No: 10, Name: "output", Merge: Immutable, Sensitive: true},
+			{No: 11, Name: "output_blob", Merge: Immutable, Blob: true},
+			{No: 12, Name: "http_status", Merge: Immutable},
+			{No: 13, Name: "bytes_out", Merge: Immutable},
+			{No: 14, Name: "bytes_in", Merge: Immutable},
+			{No: 15, Name: "definition_hash", Merge: Immutable},
+			{No: 16, Name: "caller", Merge: Immutable},
+			{No: 17, Name: "run_id", Merge: Immutable},
+		},
+	},
+	{
+		// Approvals are in tool_install, which stays on its device: of the states, only disabled and revoked
+		// count on other devices.
+		Table: "tool_manifest", Policy: MergeRows, Free: "status = 'revoked'", Slugs: true,
+		Fields: []SyncedField{
+			{No: 1, Name: "name", Merge: LWW},
+			{No: 2, Name: "version", Merge: ManualMerge},
+			{No: 3, Name: "description", Merge: ManualMerge},
+			{No: 4, Name: "source_type", Merge: ManualMerge},
+			{No: 5, Name: "source_location", Merge: ManualMerge},
+			{No: 6, Name: "status", Merge: DenyWins},
+			{No: 7, Name: "execution_type", Merge: ManualMerge},
+			{No: 8, Name: "execution_timeout", Merge: ManualMerge},
+			{No: 9, Name: "openapi_spec", Merge: ManualMerge, Blob: true},
+			{No: 10, Name: "manifest", Merge: ManualMerge},
+			{No: 11, Name: "definition_hash", Merge: ManualMerge},
+			{No: 12, Name: "revoked_at", Merge: Max},
+			{No: 13, Name: "seen_hash", Merge: Derived},
+			{No: 14, Name: "seen_status", Merge: Derived},
+		},
+	},
+	{
 		Table: "tool_signers", Policy: MergeRows,
 		Fields: []SyncedField{
 			{No: 1, Name: "fingerprint", Merge: Immutable},
@@ -845,9 +893,7 @@ var LocalOnly = []string{
 	"sync_local",
 	"tool_credential",      // its values are in the secrets of this device
 	"tool_discovery_queue", // what is missing on this device
-	"tool_execution_log",   // of this device
-	"tool_install",         // of this device
-	"tool_manifest",        // an approval is valid only on the device where it was given
+	"tool_install",         // an approval is valid only on the device where it was given
 	"tool_secrets",
 	"voice_microphones",
 	"voice_processing_queue", // recordings of this device

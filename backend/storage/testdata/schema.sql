@@ -1679,20 +1679,23 @@ CREATE TABLE tool_execution_log (
     caller          TEXT NOT NULL, -- kind of the caller; '': the person
     run_id          BLOB CHECK (length(run_id) = 16),
     created_at      INTEGER NOT NULL
-) STRICT;
+, updated_at INTEGER NOT NULL DEFAULT 0, deleted_at INTEGER, sync_meta BLOB) STRICT;
 
 CREATE TABLE tool_install (
-    tool_id         BLOB PRIMARY KEY REFERENCES tool_manifest (id) ON DELETE CASCADE,
+    tool_id         BLOB NOT NULL REFERENCES tool_manifest (id) ON DELETE CASCADE,
+    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32),
     user_id         BLOB NOT NULL CHECK (length(user_id) = 16),
-    definition_hash BLOB NOT NULL CHECK (length(definition_hash) = 32), -- of another definition it says nothing
-    state           TEXT NOT NULL CHECK (state IN ('installing', 'ready', 'failed')),
+    approved_at     INTEGER NOT NULL,
+    active          INTEGER NOT NULL CHECK (active IN (0, 1)), -- its samples passed once, or it has none
+    state           TEXT NOT NULL CHECK (state IN ('none', 'installing', 'ready', 'failed')),
     verified_at     INTEGER,
     verify_result   TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(verify_result)),
     error           TEXT NOT NULL DEFAULT '',
-    updated_at      INTEGER NOT NULL
-) STRICT;
+    updated_at      INTEGER NOT NULL,
+    PRIMARY KEY (tool_id, definition_hash)
+) STRICT, WITHOUT ROWID;
 
-CREATE TABLE tool_manifest (
+CREATE TABLE "tool_manifest" (
     id                BLOB PRIMARY KEY CHECK (length(id) = 16),
     user_id           BLOB NOT NULL CHECK (length(user_id) = 16),
     name              TEXT NOT NULL CHECK (name GLOB '[a-z]*'),
@@ -1700,18 +1703,19 @@ CREATE TABLE tool_manifest (
     description       TEXT NOT NULL,
     source_type       TEXT NOT NULL CHECK (source_type IN ('local', 'openapi_url', 'discovered')),
     source_location   TEXT NOT NULL, -- address or path it was imported from; '': it was pasted
-    status            TEXT NOT NULL CHECK (status IN ('pending_approval', 'approved', 'active', 'disabled', 'revoked')),
+    status            TEXT NOT NULL CHECK (status IN ('pending_approval', 'approved', 'active', 'disabled', 'revoked')), -- of all devices; here it needs an approval in tool_install
     execution_type    TEXT NOT NULL CHECK (execution_type IN ('docker', 'http', 'js', 'wasm')),
     execution_timeout INTEGER NOT NULL CHECK (execution_timeout BETWEEN 1 AND 600), -- seconds
     openapi_spec      TEXT CHECK (openapi_spec GLOB 'sha256:*'), -- the kept part of the description
     manifest          TEXT NOT NULL CHECK (json_valid(manifest)),
     definition_hash   BLOB NOT NULL CHECK (length(definition_hash) = 32),
-    approved_hash     BLOB CHECK (length(approved_hash) = 32), -- the last definition that was approved
+    seen_hash         BLOB CHECK (length(seen_hash) = 32), -- the definition and the state that this device has acted on; sync may have brought others
+    seen_status       TEXT,
     created_at        INTEGER NOT NULL,
     updated_at        INTEGER NOT NULL,
-    approved_at       INTEGER,
     revoked_at        INTEGER,
-    CHECK (status NOT IN ('approved', 'active', 'disabled') OR approved_at IS NOT NULL AND approved_hash = definition_hash)
+    deleted_at        INTEGER,
+    sync_meta         BLOB
 ) STRICT;
 
 CREATE TABLE tool_secrets (
@@ -2312,6 +2316,8 @@ CREATE INDEX tool_discovery_queue_user ON tool_discovery_queue (user_id, created
 
 CREATE INDEX tool_discovery_queue_work ON tool_discovery_queue (created_at) WHERE status IN ('pending', 'searching');
 
+CREATE INDEX tool_execution_log_deleted ON tool_execution_log (deleted_at) WHERE deleted_at IS NOT NULL;
+
 CREATE INDEX tool_execution_log_running ON tool_execution_log (status) WHERE status = 'running';
 
 CREATE INDEX tool_execution_log_started ON tool_execution_log (user_id, started_at DESC);
@@ -2320,7 +2326,9 @@ CREATE INDEX tool_execution_log_tool ON tool_execution_log (tool_id, started_at 
 
 CREATE INDEX tool_install_user ON tool_install (user_id);
 
-CREATE UNIQUE INDEX tool_manifest_name ON tool_manifest (user_id, name) WHERE status <> 'revoked';
+CREATE INDEX tool_manifest_deleted ON tool_manifest (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE UNIQUE INDEX tool_manifest_name ON tool_manifest (user_id, name) WHERE status <> 'revoked' AND deleted_at IS NULL;
 
 CREATE INDEX tool_manifest_status ON tool_manifest (user_id, status);
 

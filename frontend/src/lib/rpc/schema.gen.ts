@@ -2575,7 +2575,7 @@ export interface DiscoveryCandidate {
   /** of its description; absent: it comes with Helix */
   location?: string;
   score: number;
-  /** the words that match */
+  /** the words that match, +meaning if it is close in meaning, and -auth, -license and -https for what lowers the score */
   why: string[];
 }
 
@@ -3107,6 +3107,7 @@ export interface DiscoveryTool {
   /** local or openapi_url */
   sourceType: string;
   sourceLocation: string;
+  /** on this device */
   status: string;
   /** on this device: none, installing, ready or failed */
   installState: string;
@@ -3141,6 +3142,7 @@ export interface DiscoveryToolResult {
   /** local or openapi_url */
   sourceType: string;
   sourceLocation: string;
+  /** on this device */
   status: string;
   /** on this device: none, installing, ready or failed */
   installState: string;
@@ -10988,7 +10990,7 @@ export interface Methods {
   "discover_tool": { params: DiscoveryRequestParams; result: DiscoveryRequestResult };
   /** Imports the candidate that a person chose. Like every import, it gives no permission. */
   "discovery.accept": { params: DiscoveryAcceptParams; result: DiscoveryAcceptResult };
-  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with samples becomes active when those that change nothing have passed, which is tried now. */
+  /** Allows the tool to run with the hosts of its definition. A definition that changed since it was shown is a Conflict. A tool without samples can't be verified and is active at once; one with samples becomes active when those that change nothing have passed, which is tried now. A tool that is disabled, here or on another device, stays so. */
   "discovery.approve": { params: DiscoveryApproveParams; result: DiscoveryStatusResult };
   /** Ends a run. A run that has ended is NotFound. */
   "discovery.cancel": { params: DiscoveryCancelParams; result: Record<string, never> };
@@ -11038,7 +11040,7 @@ export interface Methods {
   "discovery.revoke": { params: DiscoveryRevokeParams; result: DiscoveryRevokeResult };
   /** Runs one operation of a tool and returns when it has ended. A status of 400 or above is a result without success. With dryRun it builds the request and sends nothing. */
   "discovery.run": { params: DiscoveryRunParams; result: DiscoveryRunResult };
-  /** Finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the user's tools. It uses no network. The same words give the same list. */
+  /** Finds tools and APIs by words: in the directory that comes with Helix, in the user's catalogs and among the user's tools, and by meaning once all of them are embedded. It uses no network. The same words give the same list. */
   "discovery.search": { params: DiscoverySearchParams; result: DiscoverySearchResult };
   /** Stores the credential of a scheme. It is encrypted with the key in the keyring, sent only to the hosts of the tool, and never returned. */
   "discovery.set_auth": { params: DiscoveryAuthParams; result: DiscoveryAuthResult };

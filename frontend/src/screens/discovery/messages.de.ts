@@ -181,6 +181,7 @@ export default {
   accounts: { none: "kein Konto", apiKey: "API-Schlüssel", basic: "Benutzername und Passwort", bearer: "Token", oauth2: "OAuth 2" } as Record<string, string>,
   fromProvider: "Beschreibung vom Anbieter",
   matches: (words: string) => `Treffer: ${words}`,
+  reasons: { "+meaning": "ähnliche Bedeutung", "-auth": "weiter unten: braucht ein Konto", "-license": "weiter unten: keine Lizenz genannt", "-https": "weiter unten: kein https" },
   openTool: "Werkzeug öffnen",
   useTool: "Verwenden",
   addCandidate: "Hinzufügen…",

@@ -186,6 +186,7 @@ export const en = {
   accounts: { none: "no account", apiKey: "API key", basic: "user name and password", bearer: "token", oauth2: "OAuth 2" } as Record<string, string>,
   fromProvider: "description from the provider",
   matches: (words: string) => `matches: ${words}`,
+  reasons: { "+meaning": "similar in meaning", "-auth": "ranked lower: needs an account", "-license": "ranked lower: no license named", "-https": "ranked lower: no https" } as Record<string, string>,
   openTool: "Open tool",
   useTool: "Use it",
   addCandidate: "Add…",

@@ -87,6 +87,8 @@ export default {
     person_aliases: "Person",
     planned_reviews: "Rückblick",
     psychology_entries: "Eintrag",
+    tool_manifest: "API-Werkzeug",
+    tool_execution_log: "Lauf eines API-Werkzeugs",
     tool_signers: "Unterzeichner",
     capability_denials: "Ablehnung",
   },

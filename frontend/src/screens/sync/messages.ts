@@ -92,6 +92,8 @@ export const en = {
     person_aliases: "Person",
     planned_reviews: "Review",
     psychology_entries: "Entry",
+    tool_manifest: "API tool",
+    tool_execution_log: "Run of an API tool",
     tool_signers: "Signer",
     capability_denials: "Denial",
   } as Record<string, string>,
