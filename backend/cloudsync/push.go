@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"helix/backend/storage"
@@ -186,20 +185,6 @@ type answer struct {
 }
 
 var errAnswer = errors.New("cloudsync: the hub answered for rows that were not sent")
-
-// readAnswers reads the result of sync.push for each row.
-func readAnswers(rows pgx.Rows, answers []answer) error {
-	var n int
-	var a answer
-	_, err := pgx.ForEachRow(rows, []any{&n, &a.result, &a.dot}, func() error {
-		if n < 1 || n > len(answers) {
-			return errAnswer
-		}
-		answers[n-1] = a
-		return nil
-	})
-	return err
-}
 
 // pushText returns the JSON argument of sync.push.
 func pushText(part []sent) (string, error) {
@@ -405,6 +390,9 @@ func (s *Service) deadLetter(ctx context.Context, x sent, cause error) error {
 	var pg *pgconn.PgError
 	if errors.As(cause, &pg) {
 		state, message = pg.Code, pg.Message
+	}
+	if state == noTable {
+		message = "The hub was set up by an older version of Helix. Run `helix sync setup` again to update it."
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		if err := putDeadLetter(tx, "out", x.rowKey, x.payload, state, message); err != nil {
