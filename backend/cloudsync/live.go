@@ -78,14 +78,12 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return true, nil
 	}
 	var batch []sent
+	var more bool
 	if err := s.db.Write(ctx, func(tx *storage.Tx) (err error) { // one transaction, because each delays the change
-		if _, err = s.packageTx(tx); err != nil {
+		if l, _, err = s.packageTx(tx); err != nil {
 			return err
 		}
-		if l, err = readLocal(tx); err != nil {
-			return err
-		}
-		batch, err = s.readBatch(tx)
+		batch, more, err = s.readBatch(tx)
 		return err
 	}); err != nil {
 		return false, err
@@ -106,7 +104,10 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		if err := s.acknowledge(ctx, batch, before, answers, r, &stale); err != nil || stale {
 			return false, err
 		}
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, err = s.readBatch(tx); return err }); err != nil {
+		if !more {
+			return len(s.blobs.waiting) == 0, nil
+		}
+		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, more, err = s.readBatch(tx); return err }); err != nil {
 			return false, err
 		}
 	}
@@ -145,11 +146,11 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 const pushQuery = `select l.before, p.n, p.result, coalesce(p.dot, 0)
 	from (select sync.expect($2)::text as expected, sync.lock() as before) l, lateral sync.push(case when l.expected is not null and l.before is not null then $1::jsonb end) p`
 
-// passOwn advances the cursor past versions that this device has just pushed, if no other device
-// wrote in between. before is the head of the feed before the push.
-func passOwn(tx *storage.Tx, before int64, applied int) error {
-	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
-		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+int64(applied), tx.Now)
+// passOwn records a push: it counts the rows that the hub has, and advances the cursor past the versions
+// that it applied if no other device wrote in between. before is the head of the feed before the push.
+func passOwn(tx *storage.Tx, before int64, applied, pushed int) error {
+	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at, pushed) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3, ?4)
+		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END, pushed = pushed + excluded.pushed`, before, before+int64(applied), tx.Now, pushed)
 	return err
 }
 

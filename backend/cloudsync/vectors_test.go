@@ -308,8 +308,9 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 		if n := p.number(`select count(*) from public.memories where user_id = $1 and content like 'hx1.%'`, user); n != 1 {
 			t.Errorf("%d encrypted memories", n)
 		}
-		if n := p.number(`select count(*) from public.memory_vectors where user_id = $1`, user); n != 0 {
-			t.Errorf("%d vectors of encrypted memories", n)
+		n := p.number(`select count(*) from public.memory_vectors where user_id = $1`, user)
+		if l := must[local](t)(d.local(d.ctx)); n != 0 || l.hub.Sent {
+			t.Errorf("%d vectors of encrypted memories, sent: %t", n, l.hub.Sent)
 		}
 	})
 
