@@ -329,13 +329,17 @@ func migrate(ctx context.Context, conn *pgx.Conn, c *pgx.ConnConfig) (n int, vec
 	if n, err = migrateSet(ctx, c, "hub/core", "app.helix_migrations"); err != nil {
 		return n, false, err
 	}
-	tables, err := hubFiles.ReadFile("hub/tables.sql")
-	if err != nil {
-		return n, false, err
-	}
 	if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, string(tables), pgx.QueryExecModeSimpleProtocol)
-		return err
+		for _, name := range []string{"hub/tables.sql", "hub/each_table.sql"} {
+			text, err := hubFiles.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, string(text), pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		return nil
 	}); err != nil {
 		return n, false, err
 	}
