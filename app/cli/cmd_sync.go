@@ -165,6 +165,10 @@ func (s *syncSetupCmd) Run(c *command) error {
 		return err
 	}
 	return show(c, "sync.setup", p, func(r cloudsync.SetupResult) {
+		if r.Updated {
+			c.say("The hub is up to date: it needed %d updates and passed %d checks.", r.Migrations, r.Checks)
+			return
+		}
 		c.say("Connected as device %d. Sensitive fields are encrypted: %s.", r.Site, yesNo(r.Encrypted))
 		c.say("The hub can store embeddings for search by meaning: %s.", yesNo(r.Vectors))
 		c.say("Add another device with: helix sync invite")

@@ -30,7 +30,8 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	do(first, 2, "Enter the https address", "", append(signIn, "http://example.com")...)
 	do(first, 6, "Couldn't reach the hub", "", append(signIn, "http://127.0.0.1:1")...)
 	do(first, 0, "Connected as device", dsn, "setup", "--admin-dsn", "-", "--name", "desk")
-	do(first, 7, "already connected", dsn, "setup", "--admin-dsn", "-")
+	do(first, 7, "already connected", hubtest.Database(t), "setup", "--admin-dsn", "-")
+	do(first, 0, "The hub is up to date", dsn, "setup", "--admin-dsn", "-")
 	if r := helix(t, first, "", "memory", "add", "The spare key is with Nora."); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
@@ -85,6 +86,7 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 		t.Errorf("after recovery: %+v", r)
 	}
 	do(second, 0, "Disconnected", "", "disconnect", "--yes")
+	do(second, 7, "already has your data", dsn, "setup", "--admin-dsn", "-")
 	if r := helix(t, second, "", "memory", "list"); !strings.Contains(r.stdout, "Otto") {
 		t.Errorf("after disconnecting: %+v", r)
 	}

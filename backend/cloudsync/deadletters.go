@@ -89,18 +89,41 @@ func (s *Service) RetryDeadLetter(ctx context.Context, p RetryParams) (struct{},
 			if err != nil || direction == "in" {
 				return err
 			}
-			s.deadLettersChanged(tx)
-			o, err := outboxOf(tx, k)
-			if err != nil {
-				return err
-			}
-			t, ok := s.table(k.table)
-			if o == nil || !ok {
-				_, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE op_id = ?`, p.ID)
-				return err
-			}
-			return t.retry(tx, k, *o, s.o.Private)
+			return s.retryOut(tx, k)
 		})
+	})
+}
+
+func (s *Service) retryOut(tx *storage.Tx, k rowKey) error {
+	s.deadLettersChanged(tx)
+	o, err := outboxOf(tx, k)
+	if err != nil {
+		return err
+	}
+	t, ok := s.table(k.table)
+	if o == nil || !ok {
+		_, err := tx.Exec(`DELETE FROM sync_dead_letter WHERE direction = 'out' AND tbl = ? AND row_id = ?`, k.table, k.id)
+		return err
+	}
+	return t.retry(tx, k, *o, s.o.Private)
+}
+
+// noTable is the SQLSTATE of a push to a table that the hub lacks.
+const noTable = "42P01"
+
+// retryRefused sends the items again whose table the hub lacked.
+func (s *Service) retryRefused(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *storage.Tx) error {
+		keys, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_dead_letter WHERE direction = 'out' AND sqlstate = ?`, noTable), scanKey)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if err := s.retryOut(tx, k); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

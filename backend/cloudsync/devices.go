@@ -58,8 +58,6 @@ func (s *Service) Devices(ctx context.Context, _ struct{}) (r DevicesResult, err
 
 // readDevices reads the devices from the hub and stores their names locally.
 func (s *Service) readDevices(ctx context.Context, c *pgx.Conn) ([]DeviceInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	rows, err := c.Query(ctx, `select d.device_id, d.name, d.platform, d.site, st.last_seen, coalesce(st.acked_seq, 0), h.seq - coalesce(st.acked_seq, 0), d.device_id = app.device_id(), d.revoked_at
 			from app.device d join public.sync_head h using (user_id) left join public.sync_state st using (user_id, device_id) order by d.site`)
 	if err != nil {

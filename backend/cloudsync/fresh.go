@@ -299,10 +299,7 @@ func (p *freshPush) acknowledge(tx *storage.Tx, d delivery) error {
 			return err
 		}
 	}
-	if _, err := tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, d.rows()); err != nil {
-		return err
-	}
-	return passOwn(tx, d.before, d.rows())
+	return passOwn(tx, d.before, d.rows(), d.rows())
 }
 
 // giveUp moves a batch to the outbox, from where its rows are sent in smaller batches until those that

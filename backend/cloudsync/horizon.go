@@ -200,8 +200,6 @@ func (s *Service) pruneHub(ctx context.Context, c *pgx.Conn) error {
 	}); err != nil || !due {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	if _, err := c.Exec(ctx, `select sync.prune()`); err != nil {
 		return err
 	}

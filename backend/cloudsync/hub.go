@@ -49,6 +49,7 @@ func (h hubConfig) connect(ctx context.Context, password string) (*pgx.Conn, err
 		return nil, err
 	}
 	c.Host, c.Port, c.Database, c.User, c.Password = h.Host, uint16(h.Port), h.Database, h.Role, password
+	c.Tracer = deadline{callTime}
 	if h.traffic != nil {
 		c.DialFunc = h.traffic.dial
 	}
@@ -73,6 +74,36 @@ func dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
 func onThisComputer(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// deadline limits the time of each statement of a connection, because a hub can stop answering without
+// closing the connection, as when its computer was suspended.
+type deadline struct{ most time.Duration }
+
+type cancelKey struct{}
+
+// TraceQueryStart returns the context of a statement.
+func (d deadline) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, d.most)
+	return context.WithValue(ctx, cancelKey{}, cancel)
+}
+
+// TraceQueryEnd releases the context of a statement.
+func (deadline) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	ctx.Value(cancelKey{}).(context.CancelFunc)()
+}
+
+// TraceBatchStart returns the context of a batch of statements.
+func (d deadline) TraceBatchStart(ctx context.Context, c *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return d.TraceQueryStart(ctx, c, pgx.TraceQueryStartData{})
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (deadline) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd releases the context of a batch.
+func (d deadline) TraceBatchEnd(ctx context.Context, c *pgx.Conn, _ pgx.TraceBatchEndData) {
+	d.TraceQueryEnd(ctx, c, pgx.TraceQueryEndData{})
 }
 
 // SQLSTATEs of the hub's functions: this device was removed; a copy of this device is connected.
@@ -171,8 +202,6 @@ type greeting struct {
 
 // callJSON calls a hub function that takes and returns JSON, and decodes the result into out.
 func callJSON(ctx context.Context, c *pgx.Conn, query string, out any, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	var text []byte
 	if err := c.QueryRow(ctx, query, args...).Scan(&text); err != nil {
 		return err

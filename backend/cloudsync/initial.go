@@ -125,8 +125,6 @@ func (s *Service) limitCache(ctx context.Context) (restore func(), err error) {
 // copyPlan returns the tables that remain to be copied: those that have rows on the hub, parents
 // first, each with the columns that the hub has.
 func (s *Service) copyPlan(ctx context.Context, c *pgx.Conn, place copyPlace) (plan []tableCopy, of int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	rows, err := c.Query(ctx, `select table_name, sync.columns_of(table_name) from app.synced`)
 	if err != nil {
 		return nil, 0, err

@@ -213,7 +213,7 @@ func (s *Service) boxKey(ctx context.Context) (*ecdh.PrivateKey, error) {
 // lack it. Rows that could not be decrypted without a new key are retried.
 func (s *Service) exchangeKeys(ctx context.Context, h link, l *local) error {
 	g := l.greeting
-	if !l.hub.Private || g.KeyVersion <= l.keyVersion && g.BoxVersion >= l.keyVersion && !g.KeyWanted {
+	if !l.hub.Private || g.KeyVersion == l.keyVersion && g.BoxVersion >= l.keyVersion && !g.KeyWanted {
 		return nil
 	}
 	private, err := s.boxKey(ctx)
@@ -235,14 +235,22 @@ func (s *Service) exchangeKeys(ctx context.Context, h link, l *local) error {
 			return err
 		}
 	}
-	if g.KeyWanted && l.keyVersion == g.KeyVersion {
-		var k hubKeys
-		if err := h.call(ctx, "keys", &k); err != nil {
+	if g.KeyVersion > l.keyVersion || g.KeyVersion == l.keyVersion && !g.KeyWanted {
+		return nil
+	}
+	var k hubKeys
+	if err := h.call(ctx, "keys", &k); err != nil {
+		return err
+	}
+	for v := k.Version + 1; v <= l.keyVersion; v++ { // the hub was restored from a backup that lacks them
+		if err := s.handOn(ctx, h, k, ring, v, true); err != nil {
 			return err
 		}
-		return s.handOn(ctx, h, k, ring, l.keyVersion, false)
 	}
-	return nil
+	if k.Version < l.keyVersion {
+		return nil
+	}
+	return s.handOn(ctx, h, k, ring, l.keyVersion, false)
 }
 
 // learnKeys stores the keys that were encrypted for this device.

@@ -47,8 +47,6 @@ type direct struct {
 
 // call transfers chunks in the binary format, at half the size of the text format.
 func (d direct) call(ctx context.Context, name string, out any, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	return d.c.QueryRow(ctx, `select `+hubCalls[name], append([]any{pgx.QueryExecModeDescribeExec}, args...)...).Scan(out)
 }
 
@@ -73,8 +71,6 @@ func (d direct) send(ctx context.Context, batch []sent) (before int64, answers [
 }
 
 func (d direct) row(ctx context.Context, k rowKey) (*remote, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	x := remote{rowKey: k}
 	err := d.c.QueryRow(ctx, `select m.dot, m.hlc, to_jsonb(m) - 'user_id' from public.`+k.table+` m where m.user_id = app.uid() and m.id = $1`, k.id).Scan(&x.dot, &x.hlc, &x.row)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -84,8 +80,6 @@ func (d direct) row(ctx context.Context, k rowKey) (*remote, error) {
 }
 
 func (d direct) heartbeat(ctx context.Context, platform, state string, counts map[string]any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	_, err := d.c.Exec(ctx, `select sync.heartbeat($1, $2, $3::jsonb)`, platform, state, jsonText(counts))
 	return err
 }

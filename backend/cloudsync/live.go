@@ -2,6 +2,7 @@ package cloudsync
 
 import (
 	"context"
+	"database/sql"
 	"strconv"
 	"time"
 
@@ -77,14 +78,12 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		return true, nil
 	}
 	var batch []sent
+	var more bool
 	if err := s.db.Write(ctx, func(tx *storage.Tx) (err error) { // one transaction, because each delays the change
-		if _, err = s.packageTx(tx); err != nil {
+		if l, _, err = s.packageTx(tx); err != nil {
 			return err
 		}
-		if l, err = readLocal(tx); err != nil {
-			return err
-		}
-		batch, err = s.readBatch(tx)
+		batch, more, err = s.readBatch(tx)
 		return err
 	}); err != nil {
 		return false, err
@@ -105,7 +104,10 @@ func (s *Service) liveOn(ctx context.Context, c *pgx.Conn, r *Round) (bool, erro
 		if err := s.acknowledge(ctx, batch, before, answers, r, &stale); err != nil || stale {
 			return false, err
 		}
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, err = s.readBatch(tx); return err }); err != nil {
+		if !more {
+			return len(s.blobs.waiting) == 0, nil
+		}
+		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, more, err = s.readBatch(tx); return err }); err != nil {
 			return false, err
 		}
 	}
@@ -118,27 +120,37 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 	if len(batch) == 0 {
 		return 0, nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	text, err := pushText(batch)
 	if err != nil {
 		return 0, nil, err
 	}
-	var b pgx.Batch
-	if ctr > 0 {
-		b.Queue(`select sync.expect($1)`, ctr)
+	rows, err := c.Query(ctx, pushQuery, text, sql.NullInt64{Int64: ctr, Valid: ctr > 0})
+	if err != nil {
+		return 0, nil, err
 	}
-	b.Queue(`select sync.lock()`).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
 	answers = make([]answer, len(batch))
-	b.Queue(`select n, result, coalesce(dot, 0) from sync.push($1::jsonb)`, text).Query(func(rows pgx.Rows) error { return readAnswers(rows, answers) })
-	return before, answers, c.SendBatch(ctx, &b).Close()
+	var n int
+	var a answer
+	_, err = pgx.ForEachRow(rows, []any{&before, &n, &a.result, &a.dot}, func() error {
+		if n < 1 || n > len(answers) {
+			return errAnswer
+		}
+		answers[n-1] = a
+		return nil
+	})
+	return before, answers, err
 }
 
-// passOwn advances the cursor past versions that this device has just pushed, if no other device
-// wrote in between. before is the head of the feed before the push.
-func passOwn(tx *storage.Tx, before int64, applied int) error {
-	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3)
-		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END`, before, before+int64(applied), tx.Now)
+// pushQuery is one statement, so that the lock is taken after all rows have arrived, and no slow connection
+// keeps other devices waiting for it. The argument of sync.push refers to the lock, which therefore is first.
+const pushQuery = `select l.before, p.n, p.result, coalesce(p.dot, 0)
+	from (select sync.expect($2)::text as expected, sync.lock() as before) l, lateral sync.push(case when l.expected is not null and l.before is not null then $1::jsonb end) p`
+
+// passOwn records a push: it counts the rows that the hub has, and advances the cursor past the versions
+// that it applied if no other device wrote in between. before is the head of the feed before the push.
+func passOwn(tx *storage.Tx, before int64, applied, pushed int) error {
+	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at, pushed) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3, ?4)
+		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END, pushed = pushed + excluded.pushed`, before, before+int64(applied), tx.Now, pushed)
 	return err
 }
 
@@ -146,8 +158,6 @@ func passOwn(tx *storage.Tx, before int64, applied int) error {
 // the entries that follow. It does not wait until the confirmation is on the hub's disk: a lost or omitted
 // one is repeated by the next exchange, and until then the hub keeps more than it needs to.
 func (s *Service) ackAndPull(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	var b pgx.Batch
 	if time.Since(s.acked) > ackEvery {
 		b.Queue(`select set_config('synchronous_commit', 'off', true)`)

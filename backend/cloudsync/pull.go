@@ -77,8 +77,6 @@ func (s *Service) cursor(ctx context.Context) (after int64, err error) {
 }
 
 func fetchPage(ctx context.Context, c *pgx.Conn, after int64) (page []remote, end int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	rows, err := c.Query(ctx, pullQuery, after, pageRows)
 	if err != nil {
 		return nil, 0, err

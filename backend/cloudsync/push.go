@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"helix/backend/storage"
@@ -26,32 +25,32 @@ const (
 // packageChanges turns entries of change_log into versions in the outbox and returns how many it
 // made.
 func (s *Service) packageChanges(ctx context.Context) (n int, err error) {
-	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { n, err = s.packageTx(tx); return err })
+	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) { _, n, err = s.packageTx(tx); return err })
 	return n, err
 }
 
-func (s *Service) packageTx(tx *storage.Tx) (n int, err error) {
-	l, err := readLocal(tx)
-	if err != nil || l.hub == nil {
-		return 0, err
+// packageTx is packageChanges in a transaction. l is the local state after it.
+func (s *Service) packageTx(tx *storage.Tx) (l local, n int, err error) {
+	if l, err = readLocal(tx); err != nil || l.hub == nil {
+		return l, 0, err
 	}
 	if err := s.relayNote(tx); err != nil {
-		return 0, err
+		return l, 0, err
 	}
 	changes, order, err := readPending(tx, packagedEntries)
 	if err != nil {
-		return 0, err
+		return l, 0, err
 	}
 	for _, k := range order {
 		done, err := s.packageRow(tx, &l, k, changes[k])
 		if err != nil {
-			return 0, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
+			return l, 0, fmt.Errorf("package %s %s: %w", k.table, k.id, err)
 		}
 		if done {
 			n++
 		}
 	}
-	return n, nil
+	return l, n, nil
 }
 
 func (s *Service) packageRow(tx *storage.Tx, l *local, k rowKey, p *pending) (bool, error) {
@@ -149,14 +148,15 @@ type pushTable struct {
 
 // nextBatch returns the oldest transactions of the outbox, without rows whose blobs must be sent first.
 func (s *Service) nextBatch(ctx context.Context) (batch []sent, err error) {
-	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, err = s.readBatch(tx); return err }); err != nil {
+	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { batch, _, err = s.readBatch(tx); return err }); err != nil {
 		return nil, err
 	}
 	return s.withoutBlobs(batch)
 }
 
-// readBatch reads the oldest transactions from the outbox, parents before children.
-func (s *Service) readBatch(tx *storage.Tx) (batch []sent, err error) {
+// readBatch reads the oldest transactions from the outbox, parents before children. more reports whether
+// it may hold others.
+func (s *Service) readBatch(tx *storage.Tx) (batch []sent, more bool, err error) {
 	size := 0
 	full := errors.New("full")
 	err = tx.Select(`SELECT `+outboxColumns+`, tbl, row_id FROM sync_outbox WHERE parked = 0 ORDER BY txn, dot LIMIT ?`, batchRows).Each(func(r storage.Row) error {
@@ -173,10 +173,10 @@ func (s *Service) readBatch(tx *storage.Tx) (batch []sent, err error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, full) {
-		return nil, err
+		return nil, false, err
 	}
 	slices.SortStableFunc(batch, func(a, b sent) int { return a.rank - b.rank })
-	return batch, nil
+	return batch, err != nil || len(batch) == batchRows, nil
 }
 
 // answer is the hub's result for one row.
@@ -186,20 +186,6 @@ type answer struct {
 }
 
 var errAnswer = errors.New("cloudsync: the hub answered for rows that were not sent")
-
-// readAnswers reads the result of sync.push for each row.
-func readAnswers(rows pgx.Rows, answers []answer) error {
-	var n int
-	var a answer
-	_, err := pgx.ForEachRow(rows, []any{&n, &a.result, &a.dot}, func() error {
-		if n < 1 || n > len(answers) {
-			return errAnswer
-		}
-		answers[n-1] = a
-		return nil
-	})
-	return err
-}
 
 // pushText returns the JSON argument of sync.push.
 func pushText(part []sent) (string, error) {
@@ -289,9 +275,6 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, a
 				return err
 			}
 		}
-		if _, err := tx.Exec(`INSERT INTO sync_cursor (one, pushed) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET pushed = pushed + excluded.pushed`, pushed); err != nil {
-			return err
-		}
 		tx.AfterCommit(func() { r.Pushed += pushed })
 		applied := 0
 		for _, a := range answers {
@@ -299,7 +282,7 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, a
 				applied++
 			}
 		}
-		return passOwn(tx, before, applied)
+		return passOwn(tx, before, applied, pushed)
 	})
 }
 
@@ -405,6 +388,9 @@ func (s *Service) deadLetter(ctx context.Context, x sent, cause error) error {
 	var pg *pgconn.PgError
 	if errors.As(cause, &pg) {
 		state, message = pg.Code, pg.Message
+	}
+	if state == noTable {
+		message = "The hub was set up by an older version of Helix. Run `helix sync setup` again to update it."
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
 		if err := putDeadLetter(tx, "out", x.rowKey, x.payload, state, message); err != nil {

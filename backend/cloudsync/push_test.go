@@ -3,10 +3,12 @@ package cloudsync
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"helix/backend/cloudsync/hubtest"
 	"helix/backend/testkit"
 )
 
@@ -115,5 +117,33 @@ func TestChangesOfARowFarApartBothConflict(t *testing.T) {
 	got := must[ConflictsResult](t)(a.Service.Conflicts(a.ctx, ConflictsParams{}))
 	if got.Total != 1 || got.Conflicts[0].Field != "content" {
 		t.Errorf("the text is %q, and these are the conflicts: %+v", one[string](a, `SELECT content FROM memories WHERE id = ?`, id), got.Conflicts)
+	}
+}
+
+// A device whose rows arrive slowly keeps no other device from pushing.
+func TestSlowPushHoldsNoLock(t *testing.T) {
+	testkit.SkipRaced(t, "one device")
+	t.Parallel()
+	dsn := newHub(t)
+	hub := admin(t, dsn)
+	proxy := hubtest.NewProxy(t, int(hub.Config().Port))
+	a := newDevice(t)
+	a.setUp(strings.Replace(dsn, fmt.Sprint(":", hub.Config().Port), fmt.Sprint(":", proxy.Port()), 1))
+	a.now()
+	id := a.remember(strings.Repeat("long ", 100_000))
+	stopped := false
+	proxy.BreakAfter(300_000, func() { // in the midst of the row
+		stopped = true
+		if _, err := hub.Exec(t.Context(), `select from public.sync_head for update nowait`); err != nil {
+			t.Errorf("while rows arrive: %v", err)
+		}
+	})
+	if _, err := a.Coordinate(a.ctx, CoordinateParams{}); err == nil || !stopped {
+		t.Errorf("the push was not interrupted: %v", err)
+	}
+	proxy.Heal()
+	a.now()
+	if n := must[[]string](t)(collectText(t.Context(), hub, `select id::text from public.memories`)); len(n) != 1 || n[0] != id.String() {
+		t.Errorf("the hub has %q", n)
 	}
 }

@@ -174,10 +174,7 @@ var errTooOld = fault.Deniedf("The hub takes no changes from this version of Hel
 func (s *Service) fetchStale(ctx context.Context, h link, r *Round) error {
 	var stale []rowKey
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		stale, err = storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_outbox WHERE attempts > 0 AND parked = 0`), func(row storage.Row) (k rowKey, err error) {
-			err = row.Scan(&k.table, &k.id)
-			return k, err
-		})
+		stale, err = storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_outbox WHERE attempts > 0 AND parked = 0`), scanKey)
 		return err
 	}); err != nil {
 		return err

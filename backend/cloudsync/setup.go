@@ -52,13 +52,15 @@ type SetupResult struct {
 	RecoveryCode string `json:"recoveryCode,omitempty"`
 	// Checks is the number of self-test checks that the hub passed.
 	Checks int `json:"checks"`
+	// Updated reports that the database was this device's hub already, and that its schema was updated.
+	Updated bool `json:"updated,omitempty"`
 }
 
-// Setup turns a database into the hub of this person or updates its schema, verifies with the
-// self-test that it keeps users apart, and connects this device.
+// Setup turns a database into the hub of this person, verifies with the self-test that it keeps users
+// apart, and connects this device. If it is this device's hub already, Setup updates its schema.
 func (s *Service) Setup(ctx context.Context, p SetupParams) (SetupResult, error) {
 	r, err := s.setup(ctx, p, true)
-	if err != nil {
+	if err != nil || r.Updated {
 		return r, err
 	}
 	code, err := s.ExportRecovery(ctx, struct{}{})
@@ -86,15 +88,24 @@ func verified(ctx context.Context, c *pgx.ConnConfig) (passed int, err error) {
 
 func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r SetupResult, err error) {
 	err = s.exclusive(ctx, func() error {
-		if err := s.notEnrolled(ctx); err != nil {
+		l, err := s.local(ctx)
+		if err != nil {
 			return err
 		}
 		if p.Project != nil {
+			if l.hub != nil {
+				return errConnected(l)
+			}
 			return s.setupSignedIn(ctx, p, &r)
 		}
 		c, err := adminConfig(p.AdminDSN)
 		if err != nil {
 			return err
+		}
+		if l.hub != nil {
+			if err := checkHub(ctx, c, l); err != nil {
+				return err
+			}
 		}
 		if r.Migrations, r.Vectors, err = migrateHub(ctx, c); err != nil {
 			return hubError(c.Host, err)
@@ -103,6 +114,10 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 			if r.Checks, err = verified(ctx, c); err != nil {
 				return err
 			}
+		}
+		if l.hub != nil {
+			r.UserID, r.DeviceID, r.Site, r.Encrypted, r.Updated = l.user, l.hub.Device, l.site, l.hub.Private, true
+			return errors.Join(s.hangUp(), s.retryRefused(ctx))
 		}
 		device := storage.NewID()
 		conn, err := dial(ctx, c)
@@ -115,6 +130,13 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `update app.hub set host = $1, port = $2, dbname = $3`, c.Host, int(c.Port), c.Database); err != nil {
 				return err
+			}
+			var known bool
+			if err := tx.QueryRow(ctx, `select exists (select 1 from app.device where user_id = $1)`, s.db.LocalUser().ID).Scan(&known); err != nil {
+				return err
+			}
+			if known { // with a key that a new first device would replace
+				return fault.Conflictf("This hub already has your data. Add this device with a link from another device, or with the recovery code. If you have neither, set up an empty database.")
 			}
 			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null), (select hub_id from app.hub)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d, &d.HubID)
 		}); err != nil {
@@ -171,9 +193,27 @@ func (s *Service) setupSignedIn(ctx context.Context, p SetupParams, r *SetupResu
 func (s *Service) notEnrolled(ctx context.Context) error {
 	l, err := s.local(ctx)
 	if err == nil && l.hub != nil {
-		return fault.Conflictf("This device is already connected to %s. Disconnect it first.", l.hub.Host)
+		return errConnected(l)
 	}
 	return err
+}
+
+func errConnected(l local) error {
+	return fault.Conflictf("This device is already connected to %s. Disconnect it first.", l.hub.Host)
+}
+
+// checkHub returns an error unless c leads to the hub of this device.
+func checkHub(ctx context.Context, c *pgx.ConnConfig, l local) error {
+	conn, err := dial(ctx, c)
+	if err != nil {
+		return hubError(c.Host, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // only read
+	var id uuid.UUID
+	if err := asOwner(ctx, conn, func(tx pgx.Tx) error { return tx.QueryRow(ctx, `select hub_id from app.hub`).Scan(&id) }); err != nil || id != l.hubID {
+		return errConnected(l)
+	}
+	return nil
 }
 
 // adminConfig parses the connection string of an administrator. Its errors never quote the string,
@@ -289,13 +329,17 @@ func migrate(ctx context.Context, conn *pgx.Conn, c *pgx.ConnConfig) (n int, vec
 	if n, err = migrateSet(ctx, c, "hub/core", "app.helix_migrations"); err != nil {
 		return n, false, err
 	}
-	tables, err := hubFiles.ReadFile("hub/tables.sql")
-	if err != nil {
-		return n, false, err
-	}
 	if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, string(tables), pgx.QueryExecModeSimpleProtocol)
-		return err
+		for _, name := range []string{"hub/tables.sql", "hub/each_table.sql"} {
+			text, err := hubFiles.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, string(text), pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		return nil
 	}); err != nil {
 		return n, false, err
 	}
@@ -394,10 +438,7 @@ func leaveHub(tx *storage.Tx) error {
 // logEdits adds rows that differ from sync_base to change_log, which may have lost entries while no
 // hub was connected.
 func (s *Service) logEdits(tx *storage.Tx) error {
-	rows, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_base`), func(r storage.Row) (k rowKey, err error) {
-		err = r.Scan(&k.table, &k.id)
-		return k, err
-	})
+	rows, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_base`), scanKey)
 	if err != nil {
 		return err
 	}

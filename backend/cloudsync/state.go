@@ -85,6 +85,11 @@ type rowKey struct {
 	id    uuid.UUID
 }
 
+func scanKey(r storage.Row) (k rowKey, err error) {
+	err = r.Scan(&k.table, &k.id)
+	return k, err
+}
+
 // readPending reads the rows that the oldest entries of change_log are about, at most limit entries,
 // with all entries of these rows: a version holds the current values, so each of them needs its stamp.
 // It returns the changes by row, and the rows in the order of their first entries.

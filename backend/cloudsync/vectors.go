@@ -66,8 +66,6 @@ func (s *Service) AllowVectors(ctx context.Context) error {
 // further pages. After the setting was turned off, it removes all vectors from the hub. changed
 // reports that memories may have changed since the last call.
 func (s *Service) sendVectors(ctx context.Context, c *pgx.Conn, l local, changed bool) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
 	if s.vectors.conn != c {
 		s.vectors = vectorState{conn: c}
 		var has bool

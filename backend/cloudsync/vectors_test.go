@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -289,6 +290,28 @@ func TestPGliteLaneVectorsOfMemories(t *testing.T) {
 			t.Errorf("%d accepted of a plain text", n)
 		}
 		p.exec(`delete from public.memory_vectors where model_id = 'another'`)
+	})
+
+	t.Run("AreNotSentOfADeviceThatEncrypts", func(t *testing.T) {
+		d := p.join(uuid.Nil, &on)
+		d.write(func(tx *storage.Tx) error {
+			l, err := readLocal(tx)
+			if err != nil {
+				return err
+			}
+			l.hub.Private = true
+			return errors.Join(writeHub(tx, l.hub), d.secrets.SetTx(tx, keySecret, []byte(jsonText(keyRing{1: newUserKey()}))))
+		})
+		d.embed(testModel, d.remember("secret"), near(0))
+		p.now(d)
+		user := d.db.LocalUser().ID
+		if n := p.number(`select count(*) from public.memories where user_id = $1 and content like 'hx1.%'`, user); n != 1 {
+			t.Errorf("%d encrypted memories", n)
+		}
+		n := p.number(`select count(*) from public.memory_vectors where user_id = $1`, user)
+		if l := must[local](t)(d.local(d.ctx)); n != 0 || l.hub.Sent {
+			t.Errorf("%d vectors of encrypted memories, sent: %t", n, l.hub.Sent)
+		}
 	})
 
 	t.Run("AreReadByTheirOwnerOnly", func(t *testing.T) {

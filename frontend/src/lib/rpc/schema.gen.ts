@@ -1949,6 +1949,8 @@ export interface CloudsyncSetupResult {
   recoveryCode?: string;
   /** Checks is the number of self-test checks that the hub passed. */
   checks: number;
+  /** Updated reports that the database was this device's hub already, and that its schema was updated. */
+  updated?: boolean;
 }
 
 /** StatisticsParams select the days. */
@@ -11612,7 +11614,7 @@ export interface Methods {
   "sync.rotate_key": { params: Record<string, never>; result: CloudsyncRotateKeyResult };
   /** Tests the hub's row-level security. For each table of the hub and each verb, it checks with direct SQL statements what the owner, another device of the owner, another user, a revoked device and a role without a device may do. It also tries forged claims and roles. */
   "sync.selftest": { params: CloudsyncSelftestParams; result: CloudsyncSelftestResult };
-  /** Turns a database into the hub of this person or updates its schema, verifies with the self-test that it keeps users apart, and connects this device. */
+  /** Turns a database into the hub of this person, verifies with the self-test that it keeps users apart, and connects this device. If it is this device's hub already, Setup updates its schema. */
   "sync.setup": { params: CloudsyncSetupParams; result: CloudsyncSetupResult };
   /** Sends a code to the person's e-mail address, with which Setup connects this device. */
   "sync.sign_in": { params: CloudsyncProject; result: Record<string, never> };
