@@ -65,7 +65,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     await page.route(`${helix.url}/**`, async (route) => {
       const name = new URL(route.request().url()).pathname;
       const file = name === "/" ? "/index.html" : name;
-      const body = /^\/(index\.html|assets\/.*)$/.test(file) ? await readFile(path.join(process.env.HELIX_WEB, file)).catch(() => null) : null;
+      const body = /^\/(index\.html|theme\.js|assets\/.*)$/.test(file) ? await readFile(path.join(process.env.HELIX_WEB, file)).catch(() => null) : null;
       if (body === null) await route.continue();
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
