@@ -113,9 +113,9 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");
     complaints.push(`axe on ${where}:\n  ${text}`);
   };
-  /** Looks at the window at 200 % zoom: no button may lie outside it, unless one can scroll there. */
+  /** Looks at the smallest window at 200 % zoom: no button may lie outside it, unless one can scroll there. */
   t.zoom = async (name) => {
-    await page.setViewportSize({ width: 600, height: 400 });
+    await page.setViewportSize({ width: 400, height: 300 });
     await t.shot(`${name}-zoomed`);
     const outside = await page.evaluate(() => {
       const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
