@@ -128,8 +128,13 @@ $(WINDOW): ui $(ENGINES) $(MODEL)
 .PHONY: build
 build: $(HELIX) $(WINDOW) ## Build build/bin/helix (headless) and build/bin/helix-desktop (window)
 
+# Less than setup: what only tests need would keep somebody waiting who wants to see Helix.
+.PHONY: setup-run
+setup-run:
+	@build/setup-system.sh $(APT_BUILD)
+
 .PHONY: run
-run: setup build ## Set up, build and start: the window where there is a display, else the backend with a link
+run: setup-run build ## Set up, build and start: the window where there is a display, else the backend with a link
 	@build/run.sh
 
 .PHONY: generate

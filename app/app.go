@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -71,8 +72,10 @@ func Main(args []string, web fs.FS, worker []string) int {
 		return 0
 	}
 	if !hasDisplay() {
-		fmt.Fprintln(os.Stderr, "No display found. Use `helix serve`.")
-		return 1
+		return noDisplay()
+	}
+	if os.Getenv("DISPLAY") == "" && os.Getenv("GDK_BACKEND") == "" && isLinux {
+		_ = os.Setenv("GDK_BACKEND", "wayland") // Wails asks for X11 unless the session says that it is Wayland
 	}
 	s := &shell{flags: f, web: web, worker: worker, ready: make(chan struct{}), stopped: make(chan struct{}), painted: make(chan struct{}),
 		clicks: make(chan string, maxQueued), poked: make(chan struct{}, 1)}
@@ -147,7 +150,20 @@ type shell struct {
 // gatewayDialer opens a session on a backend that runs in another process.
 type gatewayDialer func(ctx context.Context) (gateway.Pipe, error)
 
-func (s *shell) run() int {
+func (s *shell) run() (code int) {
+	defer func() {
+		// Wails panics if GTK cannot open the display.
+		switch err := recover().(type) {
+		case nil:
+		case error:
+			if !strings.Contains(err.Error(), "init GTK") {
+				panic(err)
+			}
+			code = noDisplay()
+		default:
+			panic(err)
+		}
+	}()
 	s.bridge = &Bridge{shell: s, pages: gateway.NewBridge(s.servePage, s.emit)}
 	opts := &options.App{
 		Title: "Helix", Width: s.place.W, Height: s.place.H, MinWidth: minWidth, MinHeight: minHeight,

@@ -22,6 +22,12 @@ func hasDisplay() bool {
 	return runtime.GOOS != "linux" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }
 
+// noDisplay tells that no window can be shown, and returns the exit code.
+func noDisplay() int {
+	fmt.Fprintln(os.Stderr, "No display found. Use `helix serve`.")
+	return 1
+}
+
 // Waits for the Helix that has the data folder.
 const (
 	answerLimit = 3 * time.Second  // it has an endpoint but does not answer

@@ -381,12 +381,12 @@ func TestOverviewAndForecastAgree(t *testing.T) {
 		t.Errorf("%+v", o.Layers[1])
 	}
 	soon := must(f.Fading(f.ctx, FadingParams{}))(t)
-	if soon.Total != 1 || soon.Items[0].Title != "calm" || soon.Items[0].Kind != "entry" {
+	if soon.Total != 1 || soon.Items[0].Title != "calm" || soon.Items[0].Kind != "entry" || soon.Items[0].Cause.Code != CauseDecays {
 		t.Errorf("%+v", soon)
 	}
 	off := false
 	must(f.UpdateSettings(f.ctx, SettingsParams{Enabled: &off}))(t)
-	if out := must(f.Forecast(f.ctx, ForecastParams{ID: &e.ID}))(t); out.Reason != "Decay is off: nothing fades." || out.Points[0].Retention != out.Points[59].Retention {
+	if out := must(f.Forecast(f.ctx, ForecastParams{ID: &e.ID}))(t); out.Reason != "Decay is off: nothing fades." || out.Cause.Code != CauseOff || out.Points[0].Retention != out.Points[59].Retention {
 		t.Errorf("%+v", out.Reason)
 	}
 }

@@ -125,7 +125,8 @@ func (s *Service) Forecast(ctx context.Context, p ForecastParams) (out ForecastR
 			x.strength, x.anchor = now, tx.Now
 		}
 		it.Retention = conf.retention(was, tx.Now)
-		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Crossings: []Fading{}, Reason: reason(conf, x, it.Kind, tx.Now), Item: it, PlannedReviews: plan}
+		out = ForecastResult{Law: LawOf(x.layer), Floor: min(conf.floor(x), x.strength), Crossings: []Fading{}, Cause: cause(conf, x, tx.Now), Item: it, PlannedReviews: plan}
+		out.Reason = out.Cause.sentence(x, it.Kind)
 		step := to.Sub(from) / time.Duration(p.Points-1)
 		since := from.Add(-1)
 		cross := func(until time.Time) { // the threshold crossings of x until a time
@@ -166,30 +167,43 @@ func reviewed(conf Settings, x item, at time.Time) item {
 	return x
 }
 
-// reason explains the retention of x in a sentence.
-func reason(conf Settings, x item, kind string, now time.Time) string {
+// cause says why x has its retention.
+func cause(conf Settings, x item, now time.Time) Cause {
 	switch {
 	case !conf.Enabled || !conf.DecayEnabled:
-		return "Decay is off: nothing fades."
+		return Cause{Code: CauseOff}
 	case x.pinned:
-		return "Pinned: it doesn't fade."
+		return Cause{Code: CausePinned}
 	case !conf.on(x.layer):
-		return fmt.Sprintf("The layer %s is off: it doesn't fade.", layers[x.layer].name)
+		return Cause{Code: CauseLayerOff}
 	case x.tier == "critical":
+		return Cause{Code: CauseCritical}
+	}
+	return Cause{Code: CauseDecays, Days: int(now.Sub(x.anchor).Hours() / 24), HalfLifeHours: LawOf(x.layer).after(1, 0.5, 0) / pace(x.tier, conf.Rate)}
+}
+
+// sentence is the cause of the retention of x in words.
+func (c Cause) sentence(x item, kind string) string {
+	switch c.Code {
+	case CauseOff:
+		return "Decay is off: nothing fades."
+	case CausePinned:
+		return "Pinned: it doesn't fade."
+	case CauseLayerOff:
+		return fmt.Sprintf("The layer %s is off: it doesn't fade.", layers[x.layer].name)
+	case CauseCritical:
 		return "Critical: it doesn't fade."
 	}
-	days := int(now.Sub(x.anchor).Hours() / 24)
 	since := "Revisited today"
 	switch {
-	case days == 1:
+	case c.Days == 1:
 		since = "Not revisited for 1 day"
-	case days > 1:
-		since = fmt.Sprintf("Not revisited for %d days", days)
+	case c.Days > 1:
+		since = fmt.Sprintf("Not revisited for %d days", c.Days)
 	}
-	half := LawOf(x.layer).after(1, 0.5, 0) / pace(x.tier, conf.Rate) / 24
-	unit := fmt.Sprintf("%.0f days", half)
-	if half < 2 {
-		unit = fmt.Sprintf("%.0f hours", 24*half)
+	unit := fmt.Sprintf("%.0f days", c.HalfLifeHours/24)
+	if c.HalfLifeHours < 48 {
+		unit = fmt.Sprintf("%.0f hours", c.HalfLifeHours)
 	}
 	if x.layer < 1 || x.layer > 7 {
 		return fmt.Sprintf("%s; what has no known layer halves in about %s.", since, unit)
@@ -228,7 +242,8 @@ func (s *Service) Fading(ctx context.Context, p FadingParams) (FadingResult, err
 		consider := func(x item, it Item) {
 			if at, ok := conf.crosses(x, fadingLine); ok && at.After(tx.Now) && at.Before(end) {
 				it.Retention = conf.retention(x, tx.Now)
-				out.Items = append(out.Items, FadingItem{Item: it, At: at, Reason: reason(conf, x, it.Kind, tx.Now)})
+				why := cause(conf, x, tx.Now)
+				out.Items = append(out.Items, FadingItem{Item: it, At: at, Cause: why, Reason: why.sentence(x, it.Kind)})
 			}
 		}
 		entries, err := s.rows(tx, conf, "true")

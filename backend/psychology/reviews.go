@@ -133,7 +133,7 @@ func (s *Service) dueReviews(tx *storage.Tx, user uuid.UUID, conf Settings, end 
 			continue
 		}
 		it.Retention = conf.retention(of, tx.Now)
-		out = append(out, FadingItem{Item: it, At: x.at, Reason: "You planned to review it on this day.", Review: true})
+		out = append(out, FadingItem{Item: it, At: x.at, Cause: Cause{Code: CauseReview}, Reason: "You planned to review it on this day.", Review: true})
 	}
 	return out, err
 }

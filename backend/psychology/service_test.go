@@ -163,7 +163,7 @@ func TestForecast(t *testing.T) {
 	id := f.old(f.ctx, 240, "medium", 0)
 	f.run(RunParams{})
 	out, err := f.Forecast(f.ctx, ForecastParams{ID: &id})
-	if err != nil || len(out.Points) != 60 || out.Model != Exponential || out.Parameter != 720 || out.Floor != 0.1 || !strings.Contains(out.Reason, "Not revisited for 10 days") {
+	if err != nil || len(out.Points) != 60 || out.Model != Exponential || out.Parameter != 720 || out.Floor != 0.1 || !strings.Contains(out.Reason, "Not revisited for 10 days") || out.Cause != (Cause{CauseDecays, 10, 720}) {
 		t.Fatalf("%+v %v", out, err)
 	}
 	stored, _ := f.row(id)

@@ -119,11 +119,29 @@ type ForecastResult struct {
 	Points    []Point  `json:"points"`
 	Crossings []Fading `json:"crossings"`
 	Floor     float64  `json:"floor"`
-	Reason    string   `json:"reason"`
+	Reason    string   `json:"reason"` // the cause in English
+	Cause     Cause    `json:"cause"`
 	Item      Item     `json:"item"`
 
 	PlannedReviews []time.Time `json:"plannedReviews,omitempty"` // stored reviews; the points assume that they take place
 }
+
+// Cause says why an item has its retention.
+type Cause struct {
+	Code          string  `json:"code"`                    // decays, off, pinned, layerOff, critical, review
+	Days          int     `json:"days,omitempty"`          // decays: since it was revisited
+	HalfLifeHours float64 `json:"halfLifeHours,omitempty"` // decays: until half of it has faded
+}
+
+// Codes of a Cause.
+const (
+	CauseDecays   = "decays"
+	CauseOff      = "off" // decay is
+	CausePinned   = "pinned"
+	CauseLayerOff = "layerOff"
+	CauseCritical = "critical"
+	CauseReview   = "review" // one is planned
+)
 
 // Point is the retention at a time.
 type Point struct {
@@ -153,8 +171,9 @@ type FadingResult struct {
 // FadingItem is a memory or an entry that will fade soon.
 type FadingItem struct {
 	Item
-	At     time.Time `json:"at"` // when it falls below 0.3, or its review is planned
-	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`     // when it falls below 0.3, or its review is planned
+	Reason string    `json:"reason"` // the cause in English
+	Cause  Cause     `json:"cause"`
 	Review bool      `json:"review,omitempty"` // a review is planned for that time
 }
 

@@ -1,5 +1,7 @@
 // The frame: palette, shortcuts, services, log, theme, lost connection, tickets.
-export default async function ({ page, context, helix, go, shot, axe, looks, check }) {
+export default async function (t) {
+  const { page, context, helix, go, shot, axe, looks, check } = t;
+  await firstPaint(t);
   const rail = page.getByRole("navigation", { name: "Screens" });
   check((await rail.getByRole("link").count()) >= 3, "the rail lists the screens that work");
 
@@ -74,4 +76,20 @@ export default async function ({ page, context, helix, go, shot, axe, looks, che
   await stranger.getByRole("heading", { name: "This link has expired" }).waitFor();
   if (process.env.HELIX_SHOTS) await stranger.screenshot({ path: `${process.env.HELIX_SHOTS}/frame-ticket.png` });
   await other.close();
+}
+
+/** The rail is there, in the colors of the system, before the interface has loaded, and gives way to it. */
+export async function firstPaint({ context, helix, check }) {
+  const page = await context.newPage();
+  let load;
+  const loaded = new Promise((resolve) => (load = resolve));
+  await page.route("**/assets/index-*.js", (route) => loaded.then(() => route.continue()));
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.goto(await helix.ticket(), { waitUntil: "commit" });
+  await page.locator("#first").getByText("Helix").waitFor();
+  check((await page.evaluate(() => document.documentElement.dataset.theme)) === "dark", "a dark window begins dark");
+  load();
+  await page.getByRole("navigation", { name: "Screens" }).waitFor();
+  check((await page.locator("#first").count()) === 0, "the rail of the interface replaces the first one");
+  await page.close();
 }

@@ -251,7 +251,7 @@ async function fading({ page, rpc, looks, check }) {
   await page.keyboard.press("f");
   const calm = page.getByRole("listitem").filter({ hasText: "calm" });
   await calm.waitFor();
-  await calm.getByText(/halve in about 5 days/).waitFor();
+  await calm.getByText(/halves in about 5 days/).waitFor();
   await looks("fading");
   await calm.getByRole("button", { name: "Let go" }).click();
   await calm.waitFor({ state: "detached" });

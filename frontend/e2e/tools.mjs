@@ -44,12 +44,13 @@ async function type(page, label, text) {
   await page.keyboard.insertText(text);
 }
 
-async function walk({ page, go, rpc, check, looks, port }) {
+async function walk({ page, go, rpc, check, looks, zoom, port }) {
   // Nothing yet: one sentence and the way on.
   await go("tools");
   await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
   await page.getByText("Tools are small programs that Helix runs for you").waitFor();
   await looks("empty");
+  await zoom("empty");
   await page.getByRole("button", { name: "Show templates" }).click();
   const templates = page.getByRole("listbox", { name: "Templates" });
   await templates.getByRole("option", { name: /Text Counter/ }).click();

@@ -1,7 +1,7 @@
 // Counts what is in a text. Change it freely: everything the tool returns is its output.
 export default function (params) {
   const text = params.text;
-  const words = text.trim() === "" ? [] : text.trim().split(/\s+/);
+  const words = text.match(/[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu) ?? [];
   return {
     characters: [...text].length,
     charactersWithoutSpaces: [...text.replace(/\s/g, "")].length,

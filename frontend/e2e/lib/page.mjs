@@ -65,7 +65,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     await page.route(`${helix.url}/**`, async (route) => {
       const name = new URL(route.request().url()).pathname;
       const file = name === "/" ? "/index.html" : name;
-      const body = /^\/(index\.html|assets\/.*)$/.test(file) ? await readFile(path.join(process.env.HELIX_WEB, file)).catch(() => null) : null;
+      const body = /^\/(index\.html|theme\.js|assets\/.*)$/.test(file) ? await readFile(path.join(process.env.HELIX_WEB, file)).catch(() => null) : null;
       if (body === null) await route.continue();
       else await route.fulfill({ body, contentType: types[path.extname(file)] ?? "application/octet-stream" });
     });
@@ -73,6 +73,8 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   page.setDefaultTimeout(patience);
   if (slow > 1) await slowDown(page);
   await page.addInitScript(patient);
+  // So that pictures can be taken in German too; the browser's own language is English.
+  if (shots) await page.addInitScript(() => localStorage["helix.language"] ??= "system");
   if (late > 0) await delay(page);
   await prepare(page);
   const complaints = [];
@@ -111,7 +113,31 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     const text = violations.map((v) => `${v.id} (${v.impact}): ${v.help}\n    ${v.nodes.slice(0, 4).map((n) => `${n.target.join(" ")}\n      ${n.failureSummary?.split("\n").slice(1).join(" ")}`).join("\n    ")}`).join("\n  ");
     complaints.push(`axe on ${where}:\n  ${text}`);
   };
-  /** Looks at what is shown in light and dark, and small: a screenshot each, all rules once, then those that can differ. */
+  /** Looks at the smallest window at 200 % zoom: no button may lie outside it, unless one can scroll there. */
+  t.zoom = async (name) => {
+    await page.setViewportSize({ width: 400, height: 300 });
+    await t.shot(`${name}-zoomed`);
+    const outside = await page.evaluate(() => {
+      const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
+      return [...document.querySelectorAll("button, input, a[href]")]
+        .filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e.parentElement))
+        .map((e) => e.getAttribute("aria-label") ?? e.textContent.trim());
+    });
+    if (outside.length > 0) complaints.push(`outside the window of ${suite} ${name} at 200 % zoom: ${outside.join(", ")}`);
+    await page.setViewportSize({ width: 1200, height: 800 });
+  };
+  /** Shows the interface in the other language, without a reload. */
+  const speak = async (language) => {
+    await page.evaluate((l) => {
+      Object.defineProperty(navigator, "languages", { value: [l], configurable: true });
+      dispatchEvent(new Event("languagechange"));
+    }, language);
+    await page.waitForFunction((l) => document.documentElement.lang === l, language);
+  };
+  /**
+   * Looks at what is shown in light and dark, and small: a screenshot each, all rules once, then those that can differ.
+   * Pictures are taken in German, and at 200 % zoom, too.
+   */
   t.looks = async (name) => {
     await t.shot(`${name}-light`);
     await t.axe(`${suite} ${name}, light`);
@@ -122,6 +148,15 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     await page.setViewportSize({ width: 800, height: 600 });
     await t.shot(`${name}-small`);
     await t.axe(`${suite} ${name}, small`, ["target-size", "scrollable-region-focusable", "button-name", "link-name"]);
+    if (shots) {
+      const before = await page.evaluate(() => [document.documentElement.lang, localStorage["helix.language"]]);
+      if (before.join() === "en,system") {
+        await speak("de");
+        await t.shot(`${name}-german`);
+        await speak("en");
+      }
+      await t.zoom(name);
+    }
     await page.setViewportSize({ width: 1200, height: 800 });
   };
   t.close = () => context.close();

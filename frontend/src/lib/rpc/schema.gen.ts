@@ -5693,6 +5693,16 @@ export interface ProvidersView {
   entry: ProvidersEntry;
 }
 
+/** Cause says why an item has its retention. */
+export interface PsychologyCause {
+  /** decays, off, pinned, layerOff, critical, review */
+  code: string;
+  /** decays: since it was revisited */
+  days?: number;
+  /** decays: until half of it has faded */
+  halfLifeHours?: number;
+}
+
 /** Changed is the event that entries, layers, the soul or settings have changed. */
 export interface PsychologyChanged {
   layers: number[];
@@ -5783,7 +5793,9 @@ export interface PsychologyFading {
 export interface PsychologyFadingItem {
   /** when it falls below 0.3, or its review is planned */
   at: string;
+  /** the cause in English */
   reason: string;
+  cause: PsychologyCause;
   /** a review is planned for that time */
   review?: boolean;
   id: string;
@@ -5837,7 +5849,9 @@ export interface PsychologyForecastResult {
   points: PsychologyPoint[];
   crossings: PsychologyFading[];
   floor: number;
+  /** the cause in English */
   reason: string;
+  cause: PsychologyCause;
   item: PsychologyItem;
   /** stored reviews; the points assume that they take place */
   plannedReviews?: string[];

@@ -47,7 +47,6 @@ export default {
   receivesAt: "Empfängt unter",
   repliesTo: "Antwortet an",
   server: "Server",
-  since: (ago: string) => `seit ${ago}`,
   problem: "Dieser Kanal funktioniert nicht",
   off: "Dieser Kanal ist aus. Was in der Warteschlange steht, bleibt erhalten.",
   copyAddress: "Adresse kopieren",

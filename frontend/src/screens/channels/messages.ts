@@ -49,7 +49,6 @@ export const en = {
   receivesAt: "Receives at",
   repliesTo: "Replies to",
   server: "Server",
-  since: (ago: string) => `since ${ago}`,
   problem: "This channel doesn't work",
   off: "This channel is off. What waits in its queue is kept.",
   copyAddress: "Copy the address",

@@ -1,6 +1,7 @@
 import type { ProposalArgs } from "./proposal";
 import { choose, listing, number, plural } from "../../lib/i18n";
 import type { Messages } from "./messages";
+import type { Cause } from "./types";
 
 const entries = (n: number): string => plural(n, { one: "Eintrag", other: "Einträge" });
 
@@ -247,6 +248,9 @@ export default {
   fadingEmpty: "In den nächsten 30 Tagen verblasst nichts",
   fadingEmptyText: "Hier steht, was bald unter 0,3 fällt, damit Sie es behalten können.",
   fadesOn: (day: string) => `unter 0,3 am ${day}`,
+  causes: { off: "Das Verblassen ist ausgeschaltet.", pinned: "Angeheftet: Es verblasst nicht.", layerOff: "Die Ebene ist ausgeschaltet: Es verblasst nicht.", critical: "Entscheidend: Es verblasst nicht." },
+  decays: ({ days = 0, halfLifeHours: half = 0 }: Cause) =>
+    `${days === 0 ? "Heute aufgefrischt" : `Seit ${plural(days, { one: "Tag", other: "Tagen" })} nicht aufgefrischt`}; halbiert sich in etwa ${half < 48 ? plural(Math.round(half), { one: "Stunde", other: "Stunden" }) : plural(Math.round(half / 24), { one: "Tag", other: "Tagen" })}.`,
 
   soulHelp: "Ein Text über Sie und darüber, wie Helix mit Ihnen arbeiten soll. Nur Sie können ihn ändern.",
   soulFile: (path: string) => `Auch in ${path}`,

@@ -1,5 +1,6 @@
 /** Texts of the Psychology screen. */
 import type { ProposalArgs } from "./proposal";
+import type { Cause } from "./types";
 import { catalogue, choose, listing, number, plural } from "../../lib/i18n";
 
 export const en = {
@@ -254,6 +255,9 @@ export const en = {
   fadingEmpty: "Nothing fades in the next 30 days",
   fadingEmptyText: "Entries about to fall below 0.3 appear here, so you can keep them.",
   fadesOn: (day: string) => `below 0.3 on ${day}`,
+  causes: { off: "Decay is off: nothing fades.", pinned: "Pinned: it doesn't fade.", layerOff: "Its layer is off: it doesn't fade.", critical: "Critical: it doesn't fade." } as Record<string, string>,
+  decays: ({ days = 0, halfLifeHours: half = 0 }: Cause) =>
+    `${days === 0 ? "Revisited today" : `Not revisited for ${plural(days, { one: "day", other: "days" })}`}; halves in about ${half < 48 ? plural(Math.round(half), { one: "hour", other: "hours" }) : plural(Math.round(half / 24), { one: "day", other: "days" })}.`,
 
   // Soul
   soulHelp: "A text about you and how Helix should work with you. Only you can change it.",

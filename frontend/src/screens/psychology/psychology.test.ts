@@ -3,6 +3,8 @@ import { overlap } from "../../lib/chart/geometry";
 import { fakeRpc } from "../../lib/rpc/fake";
 import { addressOf, placeOf } from "./address";
 import { circles, fits, groups, placeAll, quadrants, wrap, type Quadrant } from "./ikigai";
+import { en } from "./messages";
+import de from "./messages.de";
 import { sentenceOf } from "./proposal";
 import { PsychologyScreen, proposable } from "./psychology.svelte";
 import { ringOf, stages } from "./trust";
@@ -82,6 +84,15 @@ describe("proposals", () => {
   });
 });
 
+describe("why something fades", () => {
+  it("is said in the language of the interface", () => {
+    const cause = (days: number, halfLifeHours: number) => ({ code: "decays", days, halfLifeHours });
+    expect([en.decays(cause(0, 36)), en.decays(cause(1, 48)), en.decays(cause(10, 720))]).toEqual(["Revisited today; halves in about 36 hours.", "Not revisited for 1 day; halves in about 2 days.", "Not revisited for 10 days; halves in about 30 days."]);
+    expect([de.decays(cause(0, 36)), de.decays(cause(10, 720))]).toEqual(["Heute aufgefrischt; halbiert sich in etwa 36 Stunden.", "Seit 10 Tagen nicht aufgefrischt; halbiert sich in etwa 30 Tagen."]);
+    expect(Object.keys(de.causes)).toEqual(Object.keys(en.causes));
+  });
+});
+
 describe("the psychology screen", () => {
   const entry = (over: object = {}) => ({ id: "e1", layerNumber: 4, kind: "goal", data: { title: "Run", targetDate: "2027-01-01" }, version: 3, retention: 1, memoryIds: [], ...over });
   function setup() {
@@ -91,7 +102,7 @@ describe("the psychology screen", () => {
       "psychology.overview": () => ({ layers: [], settings: {} }),
       "psychology.get_layer": () => ({ layerNumber: 4, entries: [entry()], kinds: [] }),
       "psychology.goals": () => ({ entries: [] }),
-      "psychology.forecast": () => ({ points: [], crossings: [], floor: 0.1, reason: "", item: { id: "e1", kind: "entry", layerNumber: 4 } }),
+      "psychology.forecast": () => ({ points: [], crossings: [], floor: 0.1, reason: "", cause: { code: "decays" }, item: { id: "e1", kind: "entry", layerNumber: 4 } }),
       "psychology.upsert_entry": (p: { version: number }) => entry({ version: p.version + 1 }),
       "psychology.plan_reviews": (p: { at: string[] }) => ({ reviews: p.at, undoToken: "psychology-r" }),
       "psychology.undo": () => ({ count: 1 }),

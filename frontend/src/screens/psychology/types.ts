@@ -6,6 +6,7 @@ export type Layer = Result<"psychology.get_layer">;
 export type Entry = Layer["entries"][number];
 export type Kind = Layer["kinds"][number];
 export type Forecast = Result<"psychology.forecast">;
+export type Cause = Forecast["cause"];
 export type DecayRun = Result<"psychology.decay_run">;
 export type Fading = Item<"psychology.fading", "items">;
 export type People = Result<"psychology.trust_map">;
