@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -170,6 +171,7 @@ type openapiCallCmd struct {
 	Op     string `arg:"" name:"operation" help:"Name of the operation, or its method and path."`
 	Params string `help:"JSON, @file or -. Default: {}." placeholder:"JSON"`
 	DryRun bool   `help:"Show the request, and send nothing."`
+	Pages  int    `placeholder:"N" help:"Get up to N pages of a list, at most 20. Default: 1."`
 }
 
 func (o *openapiCallCmd) Run(c *command) error {
@@ -182,7 +184,7 @@ func (o *openapiCallCmd) Run(c *command) error {
 		return err
 	}
 	var r discovery.RunResult
-	raw, err := c.call("discovery.run", discovery.RunParams{ManifestID: &id, Operation: o.Op, Params: params, DryRun: o.DryRun}, &r)
+	raw, err := c.call("discovery.run", discovery.RunParams{ManifestID: &id, Operation: o.Op, Params: params, DryRun: o.DryRun, MaxPages: o.Pages}, &r)
 	if err != nil {
 		return c.refused(err)
 	}
@@ -201,7 +203,9 @@ func (o *openapiCallCmd) Run(c *command) error {
 			fmt.Fprintf(c.env.Stdout, "\n%s\n", plain(r.Request.Body))
 		}
 	default:
-		err = c.printJSON(r.Output)
+		for _, page := range append([]json.RawMessage{r.Output}, r.Pages...) {
+			err = errors.Join(err, c.printJSON(page))
+		}
 	}
 	if err == nil && !r.Success {
 		return failed{1}

@@ -150,7 +150,12 @@ func (e *env) serve(w http.ResponseWriter, r *http.Request) {
 		w.Write(b)
 	case r.Method == "DELETE":
 		w.WriteHeader(http.StatusNoContent)
+	case r.URL.Path == "/v1/notes" && r.URL.Query().Get("page") == "9":
+		w.WriteHeader(http.StatusInternalServerError)
 	case r.URL.Path == "/v1/notes":
+		if r.URL.Query().Get("page") == "3" {
+			w.Header().Set("Link", `<?page=1>; rel="first"`)
+		}
 		io.WriteString(w, `[{"id":1,"text":"the key is s3cret-key"}]`)
 	default:
 		w.WriteHeader(http.StatusNotFound)
@@ -189,6 +194,45 @@ func (e *env) executions() []Execution {
 		e.Fatal(err)
 	}
 	return r.Executions
+}
+
+func TestRunFollowsPages(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	id := e.tool(true)
+	for name, c := range map[string]struct {
+		params        string
+		max           int
+		pages         int // after the first
+		next, warning string
+	}{
+		"by default one": {`{}`, 0, 0, `{"page":2}`, ""},
+		"some":           {`{}`, 2, 1, `{"page":3}`, ""},
+		"to the end":     {`{}`, 20, 2, "", ""},
+		"until one fails": {`{"page":7}`, 5, 1, `{"page":9}`,
+			"Couldn't get page 3: The server answered 500 Internal Server Error."},
+	} {
+		before := len(e.executions())
+		r, err := e.s.Run(e.ctx, RunParams{ManifestID: &id, Operation: "listNotes", Params: json.RawMessage(c.params), MaxPages: c.max})
+		if err != nil || !r.Success || len(r.Pages) != c.pages || string(r.NextPage) != c.next || strings.Join(r.Warnings, "") != c.warning {
+			t.Errorf("%s: %d pages, next %s, %q, %v", name, len(r.Pages), r.NextPage, r.Warnings, err)
+		}
+		for _, page := range r.Pages {
+			if !bytes.Equal(page, r.Output) && !strings.Contains(string(page), `"text":"the key is ***-key"`) {
+				t.Errorf("%s: page %s", name, page)
+			}
+		}
+		runs := 1 + c.pages
+		if c.warning != "" {
+			runs++
+		}
+		if n := len(e.executions()) - before; n != runs {
+			t.Errorf("%s: %d runs in the log, want %d", name, n, runs)
+		}
+	}
+	if _, err := e.s.Run(e.ctx, RunParams{ManifestID: &id, Operation: "listNotes", MaxPages: 21}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("21 pages: %v", err)
+	}
 }
 
 func TestProviderConforms(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -36,6 +37,7 @@ type RunParams struct {
 	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
 	DryRun     bool            `json:"dryRun,omitempty"`         // only build the request
 	Key        string          `json:"idempotencyKey,omitempty"` // sent if the operation takes one
+	MaxPages   int             `json:"maxPages,omitempty"`       // 1 (the default) to 20: how many pages of a list to get
 }
 
 // RunResult is the result of a run.
@@ -48,8 +50,10 @@ type RunResult struct {
 	Status      string          `json:"status"`
 	DurationMs  int64           `json:"durationMs"`
 	Warnings    []string        `json:"warnings"`
-	NextPage    json.RawMessage `json:"nextPage,omitempty"` // params of the next page
-	Request     *RequestView    `json:"request,omitempty"`  // of a dry run
+	// Pages are the outputs of the pages after the first; each is a run of its own in the log.
+	Pages    []json.RawMessage `json:"pages,omitempty"`
+	NextPage json.RawMessage   `json:"nextPage,omitempty"` // params of the next page
+	Request  *RequestView      `json:"request,omitempty"`  // of a dry run
 }
 
 // RequestView is a request as shown to people: credentials are masked.
@@ -111,8 +115,8 @@ func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 // Run runs one operation of a tool and returns when it has ended. A status of 400 or above is a
 // result without success. With dryRun it builds the request and sends nothing.
 func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
-	if (p.ManifestID == nil) == (p.Name == "") || p.TimeoutMs < 0 || len(p.Key) > 128 {
-		return RunResult{}, fault.Invalidf("Provide either manifestId or name, a time limit above 0, and a key of at most 128 bytes.")
+	if (p.ManifestID == nil) == (p.Name == "") || p.TimeoutMs < 0 || len(p.Key) > 128 || p.MaxPages < 0 || p.MaxPages > maxPages {
+		return RunResult{}, fault.Invalidf("Provide either manifestId or name, a time limit above 0, a key of at most 128 bytes, and at most %d pages.", maxPages)
 	}
 	var t *Tool
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -134,8 +138,26 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 	if p.DryRun {
 		return s.dryRun(ctx, t, name, r)
 	}
-	return s.run(ctx, t, name, r)
+	out, err := s.run(ctx, t, name, r)
+	for size := len(out.Output); err == nil && len(out.Pages)+1 < p.MaxPages && out.NextPage != nil && size < openapi.MaxReturned; {
+		r.Input, r.Key = out.NextPage, ""
+		page, perr := s.run(ctx, t, name, r)
+		if perr != nil {
+			page.Error = fault.As(perr).Message
+		}
+		if !page.Success { // what was read is kept, and nextPage tries again
+			out.Warnings = append(out.Warnings, fmt.Sprintf("Couldn't get page %d: %s", len(out.Pages)+2, page.Error))
+			break
+		}
+		size += len(page.Output)
+		out.Pages, out.NextPage = append(out.Pages, page.Output), page.NextPage
+		out.DurationMs, out.Warnings = out.DurationMs+page.DurationMs, append(out.Warnings, page.Warnings...)
+	}
+	return out, err
 }
+
+// maxPages is how many pages one call may get. It stops earlier when their outputs exceed openapi.MaxReturned.
+const maxPages = 20
 
 // job is a run in progress.
 type job struct {

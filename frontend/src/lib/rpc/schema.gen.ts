@@ -3020,6 +3020,8 @@ export interface DiscoveryRunParams {
   dryRun?: boolean;
   /** sent if the operation takes one */
   idempotencyKey?: string;
+  /** 1 (the default) to 20: how many pages of a list to get */
+  maxPages?: number;
 }
 
 /** RunResult is the result of a run. */
@@ -3034,6 +3036,8 @@ export interface DiscoveryRunResult {
   status: string;
   durationMs: number;
   warnings: string[];
+  /** Pages are the outputs of the pages after the first; each is a run of its own in the log. */
+  pages?: unknown[];
   /** params of the next page */
   nextPage?: unknown;
   /** of a dry run */
