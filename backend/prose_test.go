@@ -16,6 +16,7 @@ import (
 
 // proseReaders lists the files that may read an error's text, each with its reason.
 var proseReaders = map[string]string{
+	"app/app.go":                     "Wails panics with a text alone if GTK cannot open the display",
 	"backend/sandbox/jsrun.go":       "wazero has no type for a panic that it recovered",
 	"backend/sandbox/module_run.go":  "wazero gives the cause of a trap and the stack as one text",
 	"backend/scheduler/create.go":    "encoding/json has no type for an unknown field",

@@ -290,19 +290,24 @@ func backOff(n int) time.Duration {
 // watch waits for the end of a connection that nobody requested.
 func (l *link) watch(c *connection) {
 	err := c.wait()
+	refusal := c.rt.refused(l.name)
+	needsAuth := refusal != nil && errors.Is(refusal, errNeedsAuth)
 	l.mu.Lock()
 	if l.live != c {
 		l.mu.Unlock()
 		return // it was stopped
 	}
 	l.live = nil
+	if needsAuth { // together, as the call that was refused reads it
+		l.state = StateNeedsAuth
+	}
 	l.mu.Unlock()
 	c.close()
 	text := l.s.o.Scrub(l.s.as(l.user), c.failure(l.name, err))
 	l.log.add("rpc", text)
 	l.mu.Lock()
 	l.lastError = text
-	if l.live == nil && l.attempt == nil {
+	if l.live == nil && l.attempt == nil && !needsAuth {
 		l.state = l.failed(l.s.o.Now())
 	}
 	state := l.state
