@@ -86,7 +86,7 @@ func TestFidelity(t *testing.T) {
 	if testing.Short() || raced { // the reference takes most of the time
 		texts = append(slices.DeleteFunc(texts, func(s string) bool { return len(s) > 300 }), ordinary(t, 50)...)
 	} else {
-		texts = append(texts, ordinary(t, 800)...)
+		texts = append(texts, ordinary(t, 250)...)
 	}
 	refs := references(t, texts)
 	vectors, err := m.Embed(t.Context(), texts)
