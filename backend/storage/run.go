@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"sync"
@@ -48,7 +49,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // schedule holds the earliest times at which work is due.
-type schedule struct{ prune, backup, check time.Time }
+type schedule struct {
+	prune, backup, check time.Time
+	shrunkAt             int64 // the last write before the writer's cache was emptied
+}
 
 // watch is one round of the background work.
 func (s *Service) watch(ctx context.Context, next *schedule) {
@@ -63,6 +67,10 @@ func (s *Service) watch(ctx context.Context, next *schedule) {
 	}
 	if fileSize(db.path+"-wal") > walLimit && db.quiet(now, time.Second) {
 		s.logged("checkpoint", db.checkpoint(ctx))
+	}
+	if db.quiet(now, 0) && db.lastAt.Load() != next.shrunkAt {
+		next.shrunkAt = db.lastAt.Load()
+		s.logged("shrink memory", db.onWriter(ctx, shrink))
 	}
 	ctx = identity.With(ctx, identity.Identity{User: db.LocalUser().ID, Client: identity.ClientProgram, Pipe: "background"})
 	if db.checkDue.Swap(false) || (now.After(next.check) && s.overdue(ctx, "quick_check_at", checkEvery, now)) {
@@ -168,9 +176,8 @@ func (db *DB) quiet(now time.Time, d time.Duration) bool {
 	return len(db.turn) == 1 && now.UnixMicro()-db.lastAt.Load() >= d.Microseconds()
 }
 
-// checkpoint moves the WAL into the file and truncates it. If reads still need it, it is kept, and
-// a later call tries again.
-func (db *DB) checkpoint(ctx context.Context) error {
+// onWriter calls fn with the writing connection while no transaction runs.
+func (db *DB) onWriter(ctx context.Context, fn func(context.Context, *sql.Conn) error) error {
 	select {
 	case _, ok := <-db.turn:
 		if !ok {
@@ -188,16 +195,31 @@ func (db *DB) checkpoint(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	// A read must not make the next write wait for 5 s.
-	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout(50)"); err != nil {
-		return err
-	}
-	_, err = conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	_, err2 := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout(5000)")
-	if f := codeSQLite(err); f != nil && f.Kind == fault.Unavailable {
-		err = nil
-	}
-	return dbError(ctx, errors.Join(err, err2))
+	return dbError(ctx, fn(ctx, conn))
+}
+
+// shrink frees the writer's page cache. It fills up to its limit as the database grows, and what a
+// program at rest needs of it is read again in a moment.
+func shrink(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "PRAGMA shrink_memory")
+	return err
+}
+
+// checkpoint moves the WAL into the file and truncates it. If reads still need it, it is kept, and
+// a later call tries again.
+func (db *DB) checkpoint(ctx context.Context) error {
+	return db.onWriter(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		// A read must not make the next write wait for 5 s.
+		if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout(50)"); err != nil {
+			return err
+		}
+		_, err := conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+		_, err2 := conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA busy_timeout(5000)")
+		if f := codeSQLite(err); f != nil && f.Kind == fault.Unavailable {
+			err = nil
+		}
+		return errors.Join(err, err2)
+	})
 }
 
 // LowSpace reports whether the disk is nearly full: background work and imports pause until there
