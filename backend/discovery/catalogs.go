@@ -147,6 +147,11 @@ func (s *Service) CatalogRemove(ctx context.Context, p CatalogParams) (CatalogsR
 			}
 			return err
 		}
+		tx.AfterCommit(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.lists, p.CatalogID)
+		})
 		return audit.Append(tx, audit.Entry{Action: "discovery.catalog_removed", SubjectKind: string(Kind), SubjectID: p.CatalogID.String()})
 	})
 	if err != nil {
@@ -398,33 +403,77 @@ type SkippedSource struct {
 	Reason string `json:"reason"`
 }
 
+// listed is what the search needs of a list on the web that was read at some time.
+type listed struct {
+	at   time.Time
+	docs []document
+}
+
 // catalogDocuments returns what the user's catalogs have. A folder with changes is read again.
 func (s *Service) catalogDocuments(ctx context.Context) (docs []document, skipped []SkippedSource, err error) {
-	list, err := s.catalogs(ctx)
+	var list []Catalog
+	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { // lists, which may be long, are kept in memory
+		list, err = storage.Collect(tx.Select(`SELECT id, user_id, kind, location, CASE kind WHEN 'dir' THEN entries ELSE '[]' END, signature, error, read_at FROM discovery_catalog WHERE user_id = ? ORDER BY created_at, id`, identity.UserID(ctx)), scanCatalog)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range list {
 		c := &list[i]
+		var more []document
 		switch {
 		case c.Kind == "dir":
 			if err := s.refresh(ctx, c, false); err != nil {
 				return nil, nil, err
 			}
+			more = c.documents()
 		case !s.online():
 			skipped = append(skipped, SkippedSource{c.Location, "Lists on the web are off (discovery.online)."})
 			continue
+		default:
+			if more, err = s.listDocuments(ctx, c); err != nil {
+				return nil, nil, err
+			}
 		}
 		if c.Error != "" {
 			skipped = append(skipped, SkippedSource{c.Location, c.Error})
 		}
-		for _, e := range c.list {
-			d := e.document()
-			d.Ref, d.Source, d.Manifest = sourceDirectory+":"+c.ID.String()+"/"+e.Name, sourceDirectory, e.Manifest
-			docs = append(docs, d)
-		}
+		docs = append(docs, more...)
 	}
 	return docs, skipped, nil
+}
+
+func (c *Catalog) documents() []document {
+	docs := make([]document, len(c.list))
+	for i := range c.list {
+		e := &c.list[i]
+		docs[i] = e.document()
+		docs[i].Ref, docs[i].Source, docs[i].Manifest = sourceDirectory+":"+c.ID.String()+"/"+e.Name, sourceDirectory, e.Manifest
+	}
+	return docs
+}
+
+// listDocuments returns what a list on the web has, whose entries c lacks.
+func (s *Service) listDocuments(ctx context.Context, c *Catalog) ([]document, error) {
+	s.mu.Lock()
+	l := s.lists[c.ID]
+	s.mu.Unlock()
+	if l.docs != nil && c.UpdatedAt != nil && l.at.Equal(*c.UpdatedAt) {
+		return l.docs, nil
+	}
+	full, err := s.catalog(ctx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	l.docs = full.documents()
+	if full.UpdatedAt != nil {
+		l.at = *full.UpdatedAt
+		s.mu.Lock()
+		s.lists[c.ID] = l
+		s.mu.Unlock()
+	}
+	return l.docs, nil
 }
 
 // inCatalog returns the entry of a reference such as directory:ID/name, and its text if it is a file of a folder.

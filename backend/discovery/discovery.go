@@ -82,6 +82,7 @@ type Service struct {
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
 	users   map[uuid.UUID]int
 	buckets map[uuid.UUID]*bucket
+	lists   map[uuid.UUID]listed // by catalog
 
 	meanings   meanings
 	nextVerify time.Time // not before
@@ -130,6 +131,7 @@ func New(db *storage.DB, o Options) *Service {
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
 	}
+	s.lists = map[uuid.UUID]listed{}
 	s.meanings = meanings{seed: maphash.MakeSeed(), vectors: map[uint64][]float32{}}
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())

@@ -127,6 +127,17 @@ func TestSearchFindsEachOfManyEntries(t *testing.T) {
 			t.Errorf("%q: %+v, want %s", query, r, want)
 		}
 	}
+	// What is kept of a list in memory is that of its last reading.
+	list[0].Title = "Number m00000"
+	if err := e.db.Write(e.ctx, func(tx *storage.Tx) error {
+		_, err := tx.Exec(`UPDATE discovery_catalog SET entries = ?, read_at = ?`, rawJSON(list), tx.Now)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if r := find("m00000", 3); len(r) != 1 || r[0].Name != "api-00000" {
+		t.Errorf("after the list was read again: %+v", r)
+	}
 	// Equal scores are in the order of names, so that the list is the same each time.
 	for range 2 {
 		r := find("group07", 50)
