@@ -236,7 +236,7 @@ func (s *Service) project(ctx context.Context, tx *storage.Tx, l *live, st *Stat
 		p := Part{Kind: PartToolResult, CallID: b.CallID, Text: text, Status: b.Status, TookMs: b.TookMs, Blob: b.Blob, Bytes: b.Bytes, Untrusted: b.Untrusted, UndoToken: b.Undo, Error: b.Status != statusDone, ApprovalID: b.Approval}
 		if c != nil {
 			p.Tool = c.Name
-			if b.Status == statusDone && !ownWords(c.Name) {
+			if b.Status == statusDone && !returnsConversation(c.Name) {
 				if err := s.shown(ctx, tx, l, false, b.Text); err != nil {
 					return err
 				}
@@ -388,9 +388,9 @@ func (s *Service) shown(ctx context.Context, tx *storage.Tx, l *live, prompt boo
 	return s.o.Memory.Shown(ctx, tx, l.id, prompt, text)
 }
 
-// ownWords reports whether a tool returns what the person or the model said, which may be saved, or
+// returnsConversation reports whether a tool returns what the person or the model said, which may be saved, or
 // memories, which have a log of their own.
-func ownWords(tool string) bool {
+func returnsConversation(tool string) bool {
 	return strings.HasPrefix(tool, "scratchpad_") || strings.HasPrefix(tool, "history_") || strings.HasPrefix(tool, "memory_")
 }
 

@@ -89,12 +89,12 @@ func (s *Service) RetryDeadLetter(ctx context.Context, p RetryParams) (struct{},
 			if err != nil || direction == "in" {
 				return err
 			}
-			return s.retryOut(tx, k)
+			return s.retryPush(tx, k)
 		})
 	})
 }
 
-func (s *Service) retryOut(tx *storage.Tx, k rowKey) error {
+func (s *Service) retryPush(tx *storage.Tx, k rowKey) error {
 	s.deadLettersChanged(tx)
 	o, err := outboxOf(tx, k)
 	if err != nil {
@@ -108,18 +108,18 @@ func (s *Service) retryOut(tx *storage.Tx, k rowKey) error {
 	return t.retry(tx, k, *o, s.o.Private)
 }
 
-// noTable is the SQLSTATE of a push to a table that the hub lacks.
-const noTable = "42P01"
+// undefinedTable is the SQLSTATE of a push to a table that the hub lacks.
+const undefinedTable = "42P01"
 
 // retryRefused sends the items again whose table the hub lacked.
 func (s *Service) retryRefused(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		keys, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_dead_letter WHERE direction = 'out' AND sqlstate = ?`, noTable), scanKey)
+		keys, err := storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_dead_letter WHERE direction = 'out' AND sqlstate = ?`, undefinedTable), scanKey)
 		if err != nil {
 			return err
 		}
 		for _, k := range keys {
-			if err := s.retryOut(tx, k); err != nil {
+			if err := s.retryPush(tx, k); err != nil {
 				return err
 			}
 		}

@@ -299,7 +299,7 @@ func (p *freshPush) acknowledge(tx *storage.Tx, d delivery) error {
 			return err
 		}
 	}
-	return passOwn(tx, d.before, d.rows(), d.rows())
+	return recordPush(tx, d.before, d.rows(), d.rows())
 }
 
 // giveUp moves a batch to the outbox, from where its rows are sent in smaller batches until those that

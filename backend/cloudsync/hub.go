@@ -78,13 +78,13 @@ func onThisComputer(host string) bool {
 
 // deadline limits the time of each statement of a connection, because a hub can stop answering without
 // closing the connection, as when its computer was suspended.
-type deadline struct{ most time.Duration }
+type deadline struct{ limit time.Duration }
 
 type cancelKey struct{}
 
 // TraceQueryStart returns the context of a statement.
 func (d deadline) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	ctx, cancel := context.WithTimeout(ctx, d.most)
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
 	return context.WithValue(ctx, cancelKey{}, cancel)
 }
 

@@ -146,9 +146,9 @@ func (s *Service) callPush(ctx context.Context, c *pgx.Conn, batch []sent, ctr i
 const pushQuery = `select l.before, p.n, p.result, coalesce(p.dot, 0)
 	from (select sync.expect($2)::text as expected, sync.lock() as before) l, lateral sync.push(case when l.expected is not null and l.before is not null then $1::jsonb end) p`
 
-// passOwn records a push: it counts the rows that the hub has, and advances the cursor past the versions
+// recordPush records a push: it counts the rows that the hub has, and advances the cursor past the versions
 // that it applied if no other device wrote in between. before is the head of the feed before the push.
-func passOwn(tx *storage.Tx, before int64, applied, pushed int) error {
+func recordPush(tx *storage.Tx, before int64, applied, pushed int) error {
 	_, err := tx.Exec(`INSERT INTO sync_cursor (one, seq, synced_at, pushed) VALUES (1, CASE ?1 WHEN 0 THEN ?2 ELSE 0 END, ?3, ?4)
 		ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, seq = CASE seq WHEN ?1 THEN ?2 ELSE seq END, pushed = pushed + excluded.pushed`, before, before+int64(applied), tx.Now, pushed)
 	return err

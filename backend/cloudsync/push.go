@@ -282,7 +282,7 @@ func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, a
 				applied++
 			}
 		}
-		return passOwn(tx, before, applied, pushed)
+		return recordPush(tx, before, applied, pushed)
 	})
 }
 
@@ -389,7 +389,7 @@ func (s *Service) deadLetter(ctx context.Context, x sent, cause error) error {
 	if errors.As(cause, &pg) {
 		state, message = pg.Code, pg.Message
 	}
-	if state == noTable {
+	if state == undefinedTable {
 		message = "The hub was set up by an older version of Helix. Run `helix sync setup` again to update it."
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -403,8 +403,8 @@ type SkippedSource struct {
 	Reason string `json:"reason"`
 }
 
-// listed is what the search needs of a list on the web that was read at some time.
-type listed struct {
+// cachedList is what the search needs of a list on the web that was read at some time.
+type cachedList struct {
 	at   time.Time
 	docs []document
 }

@@ -82,10 +82,10 @@ type Service struct {
 	running map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc // by tool and run
 	users   map[uuid.UUID]int
 	buckets map[uuid.UUID]*bucket
-	lists   map[uuid.UUID]listed // by catalog
+	lists   map[uuid.UUID]cachedList // by catalog
 
-	meanings   meanings
-	nextVerify time.Time // not before
+	textVectors textVectors
+	nextVerify  time.Time // not before
 
 	unsubscribe func()
 }
@@ -130,14 +130,13 @@ func New(db *storage.DB, o Options) *Service {
 		specs:   lru.New[specKey](8, 20<<20, func(x *spec) int64 { return x.bytes }),
 		loaded:  lru.New[loadedKey](100, 30<<20, func(x *loaded) int64 { return x.bytes }),
 		running: map[uuid.UUID]map[uuid.UUID]context.CancelCauseFunc{}, users: map[uuid.UUID]int{}, buckets: map[uuid.UUID]*bucket{},
+		lists: map[uuid.UUID]cachedList{}, textVectors: textVectors{seed: maphash.MakeSeed(), vectors: map[uint64][]float32{}},
 	}
-	s.lists = map[uuid.UUID]listed{}
-	s.meanings = meanings{seed: maphash.MakeSeed(), vectors: map[uint64][]float32{}}
 	s.began, s.wake = time.Now(), make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.unsubscribe = bus.Subscribe(db.Bus(), func(user uuid.UUID, e storage.Changed) {
 		if e.Table == "tool_manifest" {
-			s.followSoon(user)
+			s.reconcileSoon(user)
 		}
 	})
 	s.fetch = o.HTTP(safehttp.Options{DenyPorts: o.DenyPort, MaxBody: openapi.MaxBytes, MaxRedirects: 3, Timeout: fetchTime})
@@ -159,10 +158,10 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Recover ends the runs in the log that were in progress when the last process ended, and carries out what
-// it did not of the changes by other devices.
+// Recover ends the runs in the log that were in progress when the last process ended, and applies the changes
+// by other devices that the last process did not.
 func (s *Service) Recover(ctx context.Context) error {
-	if err := s.follow(ctx, s.db.LocalUser().ID); err != nil {
+	if err := s.reconcile(ctx, s.db.LocalUser().ID); err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -244,7 +244,7 @@ func (s *Service) commit(ctx context.Context, t *Tool, out ImportResult, p confl
 			if err := t.replace(tx); err != nil {
 				return err
 			}
-			if t, err = s.redefined(tx, t, was.hash); err != nil {
+			if t, err = s.definitionChanged(tx, t, was.hash); err != nil {
 				return err
 			}
 		default:
@@ -256,7 +256,7 @@ func (s *Service) commit(ctx context.Context, t *Tool, out ImportResult, p confl
 		}
 		s.announce(tx, t.user, Changed{t.ID, t.Status})
 		if was != nil {
-			return nil // redefined has asked
+			return nil // definitionChanged has asked
 		}
 		return s.ask(tx, t)
 	})

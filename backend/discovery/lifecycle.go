@@ -104,7 +104,7 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 		if !strings.EqualFold(p.DefinitionHash, t.DefinitionHash) {
 			return fault.Conflictf("The definition of %s has changed since you opened it. Nothing was approved. Review it again.", t.Name)
 		}
-		if err := t.intact(); err != nil {
+		if err := t.checkIntact(); err != nil {
 			return err
 		}
 		sub := subject(t.ID, t.hash)
@@ -138,7 +138,7 @@ func (s *Service) Approve(ctx context.Context, p ApproveParams) (StatusResult, e
 			to = StatusActive
 		}
 		if t.shared == StatusPending {
-			if err := t.share(tx, to); err != nil {
+			if err := t.setSharedStatus(tx, to); err != nil {
 				return err
 			}
 		}
@@ -184,7 +184,7 @@ func (s *Service) SetEnabled(ctx context.Context, p EnableParams) (StatusResult,
 		if t.Status == to {
 			return nil
 		}
-		if err := t.share(tx, to); err != nil {
+		if err := t.setSharedStatus(tx, to); err != nil {
 			return err
 		}
 		if err := s.o.Permission.SubjectChanged(tx, string(Kind), t.ID.String(), p.Enabled); err != nil {
@@ -228,7 +228,7 @@ func (s *Service) Revoke(ctx context.Context, p RevokeParams) (out RevokeResult,
 		if t.Status == StatusRevoked {
 			return fault.Conflictf("The tool %s is already revoked.", t.Name)
 		}
-		if err := t.share(tx, StatusRevoked); err != nil {
+		if err := t.setSharedStatus(tx, StatusRevoked); err != nil {
 			return err
 		}
 		if err := s.o.Permission.CloseTx(tx, t.ID, t.DefinitionHash, choiceReject, tokenOf(ctx)); err != nil {

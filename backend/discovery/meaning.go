@@ -21,8 +21,8 @@ const (
 	leastClose = 0.5    // cosine of the angle between a query and a document that is close
 )
 
-// meanings are the vectors of texts.
-type meanings struct {
+// textVectors are the vectors of texts.
+type textVectors struct {
 	seed    maphash.Seed
 	vectors map[uint64][]float32 // by the hash of the text
 	busy    bool                 // more are being embedded
@@ -77,7 +77,7 @@ func (s *Service) vectorsOf(docs []document) (vectors [][]float32, missing []str
 	vectors = make([][]float32, len(docs))
 	for i := range docs {
 		text := docs[i].text()
-		if vectors[i] = s.meanings.vectors[maphash.String(s.meanings.seed, text)]; vectors[i] == nil {
+		if vectors[i] = s.textVectors.vectors[maphash.String(s.textVectors.seed, text)]; vectors[i] == nil {
 			missing = append(missing, text)
 		}
 	}
@@ -92,11 +92,11 @@ func (s *Service) embed(ctx context.Context, texts []string) error {
 			return err
 		}
 		s.mu.Lock()
-		if len(s.meanings.vectors)+len(list) > maxVectors {
-			clear(s.meanings.vectors)
+		if len(s.textVectors.vectors)+len(list) > maxVectors {
+			clear(s.textVectors.vectors)
 		}
 		for i, v := range list {
-			s.meanings.vectors[maphash.String(s.meanings.seed, part[i])] = v
+			s.textVectors.vectors[maphash.String(s.textVectors.seed, part[i])] = v
 		}
 		s.mu.Unlock()
 	}
@@ -107,10 +107,10 @@ func (s *Service) embed(ctx context.Context, texts []string) error {
 func (s *Service) embedSoon(texts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.meanings.busy || s.ctx.Err() != nil {
+	if s.textVectors.busy || s.ctx.Err() != nil {
 		return
 	}
-	s.meanings.busy = true
+	s.textVectors.busy = true
 	s.jobs.Add(1)
 	go func() {
 		defer s.jobs.Done()
@@ -118,7 +118,7 @@ func (s *Service) embedSoon(texts []string) {
 			s.log.Warn("embed the entries of catalogs", "err", err)
 		}
 		s.mu.Lock()
-		s.meanings.busy = false
+		s.textVectors.busy = false
 		s.mu.Unlock()
 	}()
 }

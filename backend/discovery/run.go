@@ -85,7 +85,7 @@ func (s *Service) open(_ context.Context, t *Tool) (*loaded, error) {
 	if l, ok := s.loaded.Get(key); ok && reflect.DeepEqual(&l.manifest, &t.manifest) {
 		return l, nil
 	}
-	if err := t.intact(); err != nil {
+	if err := t.checkIntact(); err != nil {
 		return nil, err
 	}
 	raw, err := s.blob(t.manifest.Execution.OpenAPI)

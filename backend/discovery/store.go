@@ -52,10 +52,10 @@ type Tool struct {
 	hash     [32]byte
 	user     uuid.UUID
 
-	shared  string   // the state in the row, which syncs: of an approval elsewhere it says nothing about this device
-	active  bool     // its samples passed once on this device, or it has none
-	seen    [32]byte // the definition and the state that this device has acted on
-	seenHas string
+	shared     string   // the state in the row, which syncs: of an approval elsewhere it says nothing about this device
+	active     bool     // its samples passed once on this device, or it has none
+	seen       [32]byte // the definition and the state that this device has acted on
+	seenStatus string
 
 	verifying bool // its samples are being tried, which an approved tool that isn't ready may
 	again     bool // its samples passed before; a server that does not answer changes nothing
@@ -79,7 +79,7 @@ func scanTool(row storage.Row) (*Tool, error) {
 	var hash, seen []byte
 	var manifest string
 	err := row.Scan(&t.ID, &t.user, &t.Name, &t.Version, &t.Description, &t.SourceType, &t.SourceLocation, &t.shared, &t.Status, &t.active, &t.Type, &t.spec, &manifest, &hash,
-		&seen, &t.seenHas, &t.InstallState, storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt), storage.TimePtr(&t.ApprovedAt), storage.TimePtr(&t.RevokedAt), storage.TimePtr(&t.LastRunAt))
+		&seen, &t.seenStatus, &t.InstallState, storage.Time(&t.CreatedAt), storage.Time(&t.UpdatedAt), storage.TimePtr(&t.ApprovedAt), storage.TimePtr(&t.RevokedAt), storage.TimePtr(&t.LastRunAt))
 	if json.Unmarshal([]byte(manifest), &t.manifest) != nil {
 		t.manifest = Manifest{} // it isn't intact, so nothing runs
 	}
@@ -138,8 +138,8 @@ func (t *Tool) replace(tx *storage.Tx) error {
 	return err
 }
 
-// share stores a state of a tool, which other devices get too.
-func (t *Tool) share(tx *storage.Tx, status string) error {
+// setSharedStatus stores a state of a tool, which other devices get too.
+func (t *Tool) setSharedStatus(tx *storage.Tx, status string) error {
 	revoked := any(nil)
 	if status == StatusRevoked {
 		revoked = tx.Now
@@ -148,8 +148,8 @@ func (t *Tool) share(tx *storage.Tx, status string) error {
 	return err
 }
 
-// intact refuses a tool whose stored definition doesn't have the stored hash.
-func (t *Tool) intact() error {
+// checkIntact refuses a tool whose stored definition doesn't have the stored hash.
+func (t *Tool) checkIntact() error {
 	if sum, err := t.manifest.hash(); err != nil || sum != t.hash {
 		return fault.Deniedf("The stored definition of %s isn't the approved one. Import it again.", t.Name).WithDetails(callable.Refusal{Reason: callable.ReasonChanged})
 	}

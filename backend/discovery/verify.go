@@ -231,7 +231,7 @@ func (s *Service) endVerify(ctx context.Context, t *Tool, state string, v *Verif
 		}
 		if state == installReady && now.Status == StatusApproved {
 			if now.shared == StatusApproved {
-				if err := now.share(tx, StatusActive); err != nil {
+				if err := now.setSharedStatus(tx, StatusActive); err != nil {
 					return err
 				}
 			}

@@ -22,7 +22,7 @@ const (
 	elicitDecline = "decline"
 	elicitCancel  = "cancel"
 	maxElicitForm = 32 << 10
-	maxAsking     = 4 // open questions of a call
+	maxQuestions  = 4 // open questions of a call
 )
 
 // callKey is the context key of the call in progress.
@@ -68,11 +68,11 @@ func (l *link) elicit(ctx context.Context, p *sdk.ElicitParams, gone <-chan stru
 			open++
 		}
 	}
-	if open < maxAsking {
+	if open < maxQuestions {
 		l.s.asking[key] = a
 	}
 	l.s.mu.Unlock()
-	if open >= maxAsking {
+	if open >= maxQuestions {
 		l.log.add("rpc", "A question was declined: others of this call wait for an answer.")
 		return no, nil
 	}

@@ -182,7 +182,7 @@ func TestFloodOfAnnouncementsListsOnceInAWhile(t *testing.T) {
 	}
 }
 
-func TestAnswersInAnotherOrder(t *testing.T) {
+func TestAnswersMayArriveOutOfOrder(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	e.add("files", "hostile:order")

@@ -251,8 +251,8 @@ func importedFrom(name string, entry any) Imported {
 	return f.convert(name)
 }
 
-// word returns a value of a configuration as text: numbers and switches are often written without quotes.
-func word(v any) string {
+// formatValue returns a value of a configuration as text: numbers and switches are often written without quotes.
+func formatValue(v any) string {
 	if v == nil {
 		return ""
 	}
@@ -337,7 +337,7 @@ func (f *foreign) convert(name string) Imported {
 	if f.Timeout > 0 { // goose writes seconds
 		e.TimeoutMs = min(int64(f.Timeout*1000), maxTimeoutMs)
 	}
-	keep := func(key, v string) string {
+	storeSecret := func(key, v string) string {
 		base := "mcp/" + e.Name + "/" + strings.Map(safeKey, clip(strings.TrimLeft(key, "-"), 40))
 		secret := base
 		for n := 2; i.values[secret] != "" && i.values[secret] != v; n++ {
@@ -348,7 +348,7 @@ func (f *foreign) convert(name string) Imported {
 		}
 		return "${" + secret + "}"
 	}
-	refer := func(v string) string {
+	resolveRefs := func(v string) string {
 		return reference.ReplaceAllStringFunc(v, func(m string) string {
 			part := reference.FindStringSubmatch(m)
 			if part[1] == "env" {
@@ -360,16 +360,16 @@ func (f *foreign) convert(name string) Imported {
 		})
 	}
 	text := func(key string, value any) string {
-		v := refer(word(value))
+		v := resolveRefs(formatValue(value))
 		if !looksSecret(key, v) {
 			return v
 		}
-		return keep(key, v)
+		return storeSecret(key, v)
 	}
 	for _, a := range f.Args {
-		e.Args = append(e.Args, refer(word(a)))
+		e.Args = append(e.Args, resolveRefs(formatValue(a)))
 	}
-	e.Args, e.URL = hideInArgs(e.Args, keep), hideInURL(refer(e.URL), keep)
+	e.Args, e.URL = hideInArgs(e.Args, storeSecret), hideInURL(resolveRefs(e.URL), storeSecret)
 	own := map[string]any{}
 	maps.Copy(own, f.Env)
 	maps.Copy(own, f.Envs)
@@ -432,9 +432,9 @@ func looksSecret(key, value string) bool {
 	return !variable.MatchString(value) && (secretKey.MatchString(key) && len(value) >= 8 || secretValue.MatchString(value) && len(value) >= 12)
 }
 
-// hideInArgs passes what looks like a secret among the arguments of a program to keep, and returns the arguments
-// with what keep returned instead. The name of a value is in front of it or is the argument before it.
-func hideInArgs(args []string, keep func(key, value string) string) []string {
+// hideInArgs passes what looks like a secret among the arguments of a program to storeSecret, and returns the arguments
+// with what storeSecret returned instead. The name of a value is in front of it or is the argument before it.
+func hideInArgs(args []string, storeSecret func(key, value string) string) []string {
 	out := slices.Clone(args)
 	for k, a := range args {
 		name, value, named := a, "", false
@@ -447,11 +447,11 @@ func hideInArgs(args []string, keep func(key, value string) string) []string {
 		}
 		switch {
 		case named && looksSecret(name, value):
-			out[k] = strings.TrimSuffix(a, value) + keep(name, value)
+			out[k] = strings.TrimSuffix(a, value) + storeSecret(name, value)
 		case looksSecret(flag, a):
-			out[k] = keep(first(flag, "argument"), a)
+			out[k] = storeSecret(first(flag, "argument"), a)
 		default:
-			out[k] = hideInURL(a, keep)
+			out[k] = hideInURL(a, storeSecret)
 		}
 	}
 	return out
@@ -461,7 +461,7 @@ func hideInArgs(args []string, keep func(key, value string) string) []string {
 var inQuery = regexp.MustCompile(`[?&][^?&=#\s]+=[^&#\s]+`)
 
 // hideInURL is hideInArgs for the parameters of an address.
-func hideInURL(address string, keep func(key, value string) string) string {
+func hideInURL(address string, storeSecret func(key, value string) string) string {
 	if !strings.Contains(address, "://") {
 		return address
 	}
@@ -470,7 +470,7 @@ func hideInURL(address string, keep func(key, value string) string) string {
 		if !looksSecret(name, value) {
 			return m
 		}
-		return name + "=" + keep(name[1:], value)
+		return name + "=" + storeSecret(name[1:], value)
 	})
 }
 

@@ -198,8 +198,8 @@ func (db *DB) onWriter(ctx context.Context, fn func(context.Context, *sql.Conn) 
 	return dbError(ctx, fn(ctx, conn))
 }
 
-// shrink frees the writer's page cache. It fills up to its limit as the database grows, and what a
-// program at rest needs of it is read again in a moment.
+// shrink frees the writer's page cache, which grows to its limit of 64 MiB with the database. The few
+// pages that an idle program needs are quickly read again.
 func shrink(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "PRAGMA shrink_memory")
 	return err

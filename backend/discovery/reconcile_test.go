@@ -167,7 +167,7 @@ func TestDamagedToolOfAnotherDeviceCanOnlyBeRevoked(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.s.follow(e.ctx, e.db.LocalUser().ID); err != nil {
+		if err := e.s.reconcile(e.ctx, e.db.LocalUser().ID); err != nil {
 			t.Fatal(err)
 		}
 		if list, err := e.s.List(e.ctx, ListParams{}); err != nil || list.Total != i+2 || len(e.questions()) != 0 {

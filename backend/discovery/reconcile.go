@@ -10,8 +10,8 @@ import (
 	"helix/backend/storage"
 )
 
-// followSoon carries out in the background what other devices changed about the user's tools.
-func (s *Service) followSoon(user uuid.UUID) {
+// reconcileSoon applies in the background what other devices changed about the user's tools.
+func (s *Service) reconcileSoon(user uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -20,16 +20,15 @@ func (s *Service) followSoon(user uuid.UUID) {
 	s.jobs.Add(1)
 	go func() {
 		defer s.jobs.Done()
-		if err := s.follow(s.ctx, user); err != nil && s.ctx.Err() == nil {
-			s.log.Error("carry out changes of tools by other devices", "error", err)
+		if err := s.reconcile(s.ctx, user); err != nil && s.ctx.Err() == nil {
+			s.log.Error("apply changes of tools by other devices", "error", err)
 		}
 	}()
 }
 
-// follow carries out what other devices changed about the user's tools: sync has only written it to their
-// rows. A tool that was approved elsewhere asks for its approval here; one that was disabled or revoked
+// reconcile applies what other devices changed about the user's tools: sync has only written their rows. A tool that was approved elsewhere asks for its approval here; one that was disabled or revoked
 // elsewhere ends here too.
-func (s *Service) follow(ctx context.Context, user uuid.UUID) error {
+func (s *Service) reconcile(ctx context.Context, user uuid.UUID) error {
 	ctx = s.inBackground(ctx, user)
 	var ids []uuid.UUID
 	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
@@ -39,16 +38,16 @@ func (s *Service) follow(ctx context.Context, user uuid.UUID) error {
 		return err
 	}
 	for _, id := range ids {
-		if err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.followTool(tx, id) }); err != nil {
+		if err := s.db.Write(ctx, func(tx *storage.Tx) error { return s.reconcileTool(tx, id) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Service) followTool(tx *storage.Tx, id uuid.UUID) error {
+func (s *Service) reconcileTool(tx *storage.Tx, id uuid.UUID) error {
 	t, err := loadTool(tx, id)
-	if fault.Is(err, fault.NotFound) || err == nil && t.seen == t.hash && t.seenHas == t.shared {
+	if fault.Is(err, fault.NotFound) || err == nil && t.seen == t.hash && t.seenStatus == t.shared {
 		return nil
 	}
 	if err != nil {
@@ -65,7 +64,7 @@ func (s *Service) followTool(tx *storage.Tx, id uuid.UUID) error {
 			return err
 		}
 	case t.seen != t.hash:
-		if t, err = s.redefined(tx, t, t.seen); err != nil {
+		if t, err = s.definitionChanged(tx, t, t.seen); err != nil {
 			return err
 		}
 	}
@@ -80,16 +79,16 @@ func (s *Service) followTool(tx *storage.Tx, id uuid.UUID) error {
 	return audit.Append(tx, audit.Entry{Action: action, SubjectKind: string(Kind), SubjectID: t.ID.String(), Details: map[string]any{"name": t.Name, "status": t.Status, "hash": t.hash[:4], "by": "another device"}})
 }
 
-// redefined carries out that the stored definition of a tool is another one than was, which is zero for a
-// new tool, and returns the tool with its state. The grants of other definitions are suspended. A
-// definition that was approved on this device before needs no other approval, unless what it may do was
-// taken back meanwhile; every other one is asked about.
-func (s *Service) redefined(tx *storage.Tx, t *Tool, was [32]byte) (*Tool, error) {
+// definitionChanged updates the grants and the approval of a tool whose stored definition replaced the one with
+// the hash was, which is zero for a new tool, and returns the tool with its state. The grants of other
+// definitions are suspended. A definition that was approved on this device before needs no new approval, unless
+// its grants were revoked since; any other waits for one.
+func (s *Service) definitionChanged(tx *storage.Tx, t *Tool, was [32]byte) (*Tool, error) {
 	if err := s.withdraw(tx, t.ID); err != nil {
 		return nil, err
 	}
 	wants, err := t.manifest.wants()
-	if err != nil || t.intact() != nil {
+	if err != nil || t.checkIntact() != nil {
 		s.log.Warn("a tool from another device isn't complete", "tool", t.Name, "error", err)
 		return t, nil // it can't be approved
 	}
