@@ -63,6 +63,7 @@ func main() {
 	open(func(b *backend.Backend, ctx context.Context) {
 		calls(ctx, b)
 		manifests(ctx, b)
+		searches(ctx, b)
 	})
 }
 
