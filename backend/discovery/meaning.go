@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"helix/backend/kernel"
 )
 
 // Embedder turns texts into vectors of length one, the same vector for the same text.
@@ -29,9 +31,9 @@ type textVectors struct {
 }
 
 // near returns the documents that are close in meaning to a query, closest first; nil if there is no
-// embedder, or not all documents are embedded yet.
+// embedder, if there are more than maxVectors documents, or if not all are embedded yet.
 func (s *Service) near(ctx context.Context, query string, docs []document) []int {
-	if s.o.Embedder == nil {
+	if s.o.Embedder == nil || len(docs) > maxVectors {
 		return nil
 	}
 	vectors, missing := s.vectorsOf(docs)
@@ -55,10 +57,7 @@ func (s *Service) near(ctx context.Context, query string, docs []document) []int
 	cosine := make([]float32, len(docs))
 	out := []int{}
 	for i, v := range vectors {
-		for k, x := range v {
-			cosine[i] += x * asked[0][k]
-		}
-		if cosine[i] >= leastClose {
+		if cosine[i] = kernel.Dot(v, asked[0]); cosine[i] >= leastClose {
 			out = append(out, i)
 		}
 	}
@@ -68,17 +67,23 @@ func (s *Service) near(ctx context.Context, query string, docs []document) []int
 	return out[:min(nearest, len(out))]
 }
 
-func (d *document) text() string { return d.Title + ". " + d.Description }
+// titleEnd separates the title from the description in the text of a document that is embedded.
+const titleEnd = ". "
 
 // vectorsOf returns the vectors of documents, and the texts of those that have none yet.
 func (s *Service) vectorsOf(docs []document) (vectors [][]float32, missing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	vectors = make([][]float32, len(docs))
+	var h maphash.Hash
+	h.SetSeed(s.textVectors.seed)
 	for i := range docs {
-		text := docs[i].text()
-		if vectors[i] = s.textVectors.vectors[maphash.String(s.textVectors.seed, text)]; vectors[i] == nil {
-			missing = append(missing, text)
+		h.Reset()
+		h.WriteString(docs[i].Title)
+		h.WriteString(titleEnd)
+		h.WriteString(docs[i].Description)
+		if vectors[i] = s.textVectors.vectors[h.Sum64()]; vectors[i] == nil {
+			missing = append(missing, docs[i].Title+titleEnd+docs[i].Description)
 		}
 	}
 	return vectors, missing

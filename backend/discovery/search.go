@@ -241,91 +241,96 @@ const (
 	httpPenalty    = 0.8
 )
 
-// penalize lowers the score of a candidate by what it lacks. Tools of the user have been judged already.
-func (c *Candidate) penalize() {
-	if c.Source == sourceImported {
-		return
+// penalties lower the score of a candidate by what it lacks.
+var penalties = []struct {
+	why   string
+	by    float64
+	lacks func(c *Candidate) bool
+}{
+	{"-auth", authPenalty, func(c *Candidate) bool { return c.Auth != "none" }},
+	{"-license", licensePenalty, func(c *Candidate) bool { return c.License == "" }},
+	{"-https", httpPenalty, func(c *Candidate) bool { return strings.HasPrefix(c.Location, "http:") }},
+}
+
+// penalty returns the product of the penalties of a candidate. Tools of the user have none: they were judged
+// when they were approved.
+func (c *Candidate) penalty() (factor float64, why []string) {
+	factor = 1
+	for _, p := range penalties {
+		if c.Source != sourceImported && p.lacks(c) {
+			factor, why = factor*p.by, append(why, p.why)
+		}
 	}
-	lower := func(by float64, why string) { c.Score, c.Why = c.Score*by, append(c.Why, why) }
-	if c.Auth != "none" {
-		lower(authPenalty, "-auth")
-	}
-	if c.License == "" {
-		lower(licensePenalty, "-license")
-	}
-	if strings.HasPrefix(c.Location, "http:") {
-		lower(httpPenalty, "-https")
-	}
+	return factor, why
 }
 
 // rank returns the documents that contain at least one of the words, by BM25, and those near, which are close
-// in meaning, best first and equal ones by name.
+// in meaning, best first and equal ones by name. With near, both orders are joined by reciprocal rank fusion.
 func rank(docs []document, query []string, near []int, limit int) []Candidate {
 	query = slices.Compact(slices.Sorted(slices.Values(query)))
-	total := 0
-	containing := map[string]int{}
-	for _, d := range docs {
-		total += len(d.words)
-		for _, q := range query {
-			if slices.Contains(d.words, q) {
-				containing[q]++
-			}
-		}
-	}
-	scored := make([]Candidate, len(docs))
-	for i, d := range docs {
-		c := d.Candidate
-		c.Why = []string{}
-		for _, q := range query {
-			n := 0.0
-			for _, w := range d.words {
-				if w == q {
-					n++
+	counts := make([]int, len(docs)*len(query)) // of each word of the query in each document
+	of := func(i int) []int { return counts[i*len(query):][:len(query)] }
+	containing, total := make([]int, len(query)), 0
+	for i := range docs {
+		total += len(docs[i].words)
+		n := of(i)
+		for _, w := range docs[i].words {
+			if k, ok := slices.BinarySearch(query, w); ok {
+				if n[k]++; n[k] == 1 {
+					containing[k]++
 				}
 			}
-			if n == 0 {
-				continue
-			}
-			rare := math.Log(1 + (float64(len(docs)-containing[q])+0.5)/(float64(containing[q])+0.5))
-			long := 1 - lengthNorm + lengthNorm*float64(len(d.words))*float64(len(docs))/float64(total)
-			c.Score += rare * n * (saturation + 1) / (n + saturation*long)
-			c.Why = append(c.Why, q)
 		}
-		scored[i] = c
+	}
+	scores, found := make([]float64, len(docs)), []int{}
+	for i := range docs {
+		long := 1 - lengthNorm + lengthNorm*float64(len(docs[i].words))*float64(len(docs))/float64(total)
+		for k, n := range of(i) {
+			if n > 0 {
+				rare := math.Log(1 + (float64(len(docs)-containing[k])+0.5)/(float64(containing[k])+0.5))
+				scores[i] += rare * float64(n) * (saturation + 1) / (float64(n) + saturation*long)
+			}
+		}
+		if scores[i] > 0 {
+			found = append(found, i)
+		}
+	}
+	better := func(a, b int) int {
+		return cmp.Or(cmp.Compare(scores[b], scores[a]), strings.Compare(docs[a].Name, docs[b].Name), strings.Compare(docs[a].Ref, docs[b].Ref))
 	}
 	if near != nil {
-		fuse(scored, near)
-	}
-	out := []Candidate{}
-	for _, c := range scored {
-		if len(c.Why) > 0 {
-			c.penalize()
-			c.Score = math.Round(c.Score*1000) / 1000
-			out = append(out, c)
+		slices.SortFunc(found, better)
+		for at, i := range found {
+			scores[i] = (fusion + 1) / float64(fusion+1+at)
+		}
+		for at, i := range near {
+			if scores[i] == 0 {
+				found = append(found, i)
+			}
+			scores[i] += meaningWeight * (fusion + 1) / float64(fusion+1+at)
 		}
 	}
-	slices.SortStableFunc(out, better)
-	return out[:min(limit, len(out))]
-}
-
-func better(a, b Candidate) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.Name, b.Name), strings.Compare(a.Ref, b.Ref))
-}
-
-// fuse replaces the scores by those of reciprocal rank fusion with the documents that are close in meaning.
-func fuse(list []Candidate, near []int) {
-	byWords := []int{}
-	for i := range list {
-		if len(list[i].Why) > 0 {
-			byWords = append(byWords, i)
+	for _, i := range found {
+		factor, _ := docs[i].penalty()
+		scores[i] = math.Round(scores[i]*factor*1000) / 1000
+	}
+	slices.SortFunc(found, better)
+	out := make([]Candidate, min(limit, len(found)))
+	for at := range out {
+		i := found[at]
+		c := docs[i].Candidate
+		c.Score, c.Why = scores[i], []string{}
+		for k, n := range of(i) {
+			if n > 0 {
+				c.Why = append(c.Why, query[k])
+			}
 		}
+		if slices.Contains(near, i) {
+			c.Why = append(c.Why, "+meaning")
+		}
+		_, lacks := c.penalty()
+		c.Why = append(c.Why, lacks...)
+		out[at] = c
 	}
-	slices.SortStableFunc(byWords, func(a, b int) int { return better(list[a], list[b]) })
-	for rank, i := range byWords {
-		list[i].Score = (fusion + 1) / float64(fusion+1+rank)
-	}
-	for rank, i := range near {
-		list[i].Score += meaningWeight * (fusion + 1) / float64(fusion+1+rank)
-		list[i].Why = append(list[i].Why, "+meaning")
-	}
+	return out
 }
