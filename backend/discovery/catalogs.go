@@ -406,11 +406,11 @@ type SkippedSource struct {
 // cachedList is what the search needs of a list on the web that was read at some time.
 type cachedList struct {
 	at   time.Time
-	docs []document
+	docs []*document
 }
 
 // catalogDocuments returns what the user's catalogs have. A folder with changes is read again.
-func (s *Service) catalogDocuments(ctx context.Context) (docs []document, skipped []SkippedSource, err error) {
+func (s *Service) catalogDocuments(ctx context.Context) (docs []*document, skipped []SkippedSource, err error) {
 	var list []Catalog
 	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { // lists, which may be long, are kept in memory
 		list, err = storage.Collect(tx.Select(`SELECT id, user_id, kind, location, CASE kind WHEN 'dir' THEN entries ELSE '[]' END, signature, error, read_at FROM discovery_catalog WHERE user_id = ? ORDER BY created_at, id`, identity.UserID(ctx)), scanCatalog)
@@ -421,7 +421,7 @@ func (s *Service) catalogDocuments(ctx context.Context) (docs []document, skippe
 	}
 	for i := range list {
 		c := &list[i]
-		var more []document
+		var more []*document
 		switch {
 		case c.Kind == "dir":
 			if err := s.refresh(ctx, c, false); err != nil {
@@ -444,8 +444,8 @@ func (s *Service) catalogDocuments(ctx context.Context) (docs []document, skippe
 	return docs, skipped, nil
 }
 
-func (c *Catalog) documents() []document {
-	docs := make([]document, len(c.list))
+func (c *Catalog) documents() []*document {
+	docs := make([]*document, len(c.list))
 	for i := range c.list {
 		e := &c.list[i]
 		docs[i] = e.document()
@@ -455,7 +455,7 @@ func (c *Catalog) documents() []document {
 }
 
 // listDocuments returns what a list on the web has, whose entries c lacks.
-func (s *Service) listDocuments(ctx context.Context, c *Catalog) ([]document, error) {
+func (s *Service) listDocuments(ctx context.Context, c *Catalog) ([]*document, error) {
 	s.mu.Lock()
 	l := s.lists[c.ID]
 	s.mu.Unlock()

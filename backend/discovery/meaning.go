@@ -32,7 +32,7 @@ type textVectors struct {
 
 // near returns the documents that are close in meaning to a query, closest first; nil if there is no
 // embedder, if there are more than maxVectors documents, or if not all are embedded yet.
-func (s *Service) near(ctx context.Context, query string, docs []document) []int {
+func (s *Service) near(ctx context.Context, query string, docs []*document) []int {
 	if s.o.Embedder == nil || len(docs) > maxVectors {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (s *Service) near(ctx context.Context, query string, docs []document) []int
 const titleEnd = ". "
 
 // vectorsOf returns the vectors of documents, and the texts of those that have none yet.
-func (s *Service) vectorsOf(docs []document) (vectors [][]float32, missing []string) {
+func (s *Service) vectorsOf(docs []*document) (vectors [][]float32, missing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	vectors = make([][]float32, len(docs))

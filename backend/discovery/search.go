@@ -133,7 +133,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		}
 	}
 	from := func(source string) bool { return len(p.Sources) == 0 || slices.Contains(p.Sources, source) }
-	var docs []document
+	var docs []*document
 	if from(sourceCatalog) {
 		for _, e := range directory() {
 			docs = append(docs, e.document())
@@ -170,23 +170,23 @@ type document struct {
 	words []string
 }
 
-func (e *entry) document() document {
+func (e *entry) document() *document {
 	ops := ""
 	if e.Spec != nil {
 		ops = string(e.Spec)
 	}
-	return document{
+	return &document{
 		Candidate{Ref: sourceCatalog + ":" + e.Name, Source: sourceCatalog, Name: e.Name, Title: e.Title, Description: e.Description, Hosts: e.Hosts, Auth: e.Auth, License: e.License, Location: e.URL},
 		wordsOf(strings.Repeat(e.Title+" "+strings.Join(e.Tags, " ")+" ", 2) + e.Description + " " + summaries(ops) + " " + e.Words),
 	}
 }
 
-func (t *Tool) document() document {
+func (t *Tool) document() *document {
 	texts := []string{t.Name, t.Name, t.Description}
 	for _, c := range t.manifest.Capabilities {
 		texts = append(texts, c.Name, c.Description)
 	}
-	return document{
+	return &document{
 		Candidate{Ref: sourceImported + ":" + t.ID.String(), Source: sourceImported, Name: t.Name, Title: t.Name, Description: clipText(t.Description, 300), Hosts: t.Hosts},
 		wordsOf(strings.Join(texts, " ")),
 	}
@@ -266,7 +266,7 @@ func (c *Candidate) penalty() (factor float64, why []string) {
 
 // rank returns the documents that contain at least one of the words, by BM25, and those near, which are close
 // in meaning, best first and equal ones by name. With near, both orders are joined by reciprocal rank fusion.
-func rank(docs []document, query []string, near []int, limit int) []Candidate {
+func rank(docs []*document, query []string, near []int, limit int) []Candidate {
 	query = slices.Compact(slices.Sorted(slices.Values(query)))
 	counts := make([]int, len(docs)*len(query)) // of each word of the query in each document
 	of := func(i int) []int { return counts[i*len(query):][:len(query)] }
