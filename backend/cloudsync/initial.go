@@ -217,7 +217,7 @@ func (k *copier) table(ctx context.Context, c *pgx.Conn, x tableCopy) error {
 // store writes a batch and the position of its last row in one transaction.
 func (k *copier) store(ctx context.Context, x tableCopy, batch []copied) error {
 	round, place := *k.r, k.place
-	err := k.s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := k.s.db.WriteUnsynced(ctx, func(tx *storage.Tx) error {
 		*k.r = round
 		l, err := readLocal(tx)
 		if err != nil {

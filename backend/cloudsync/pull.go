@@ -110,7 +110,7 @@ func readPage(rows pgx.Rows, after int64) (page []remote, end int64, err error) 
 func (s *Service) applyPage(ctx context.Context, page []remote, end int64, r *Round) error {
 	round := *r
 	var applied []rowKey
-	err := s.db.Write(ctx, func(tx *storage.Tx) error {
+	err := s.db.WriteUnsynced(ctx, func(tx *storage.Tx) error {
 		*r, applied = round, nil
 		l, err := readLocal(tx)
 		if err != nil {

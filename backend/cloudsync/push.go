@@ -246,7 +246,7 @@ func (s *Service) pushBatch(ctx context.Context, h link, batch []sent, r *Round,
 
 // acknowledge stores the hub's answers to a batch. before is the head of the feed before the push.
 func (s *Service) acknowledge(ctx context.Context, batch []sent, before int64, answers []answer, r *Round, stale *bool) error {
-	return s.db.Write(ctx, func(tx *storage.Tx) error {
+	return s.db.WriteUnsynced(ctx, func(tx *storage.Tx) error {
 		pushed, rest, err := s.acknowledgeMany(tx, batch, answers)
 		if err != nil {
 			return err

@@ -98,7 +98,7 @@ func (s *Service) end(ctx context.Context, j *job, e end) error {
 	if !j.recorded { // nothing was sent
 		insert = s.insertRunning(ctx, j)
 	}
-	return s.db.Together().Write(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
+	return s.db.Together().WriteUnsynced(context.WithoutCancel(ctx), 1, func(tx *storage.Tx) error {
 		if err := insert(tx); err != nil {
 			return err
 		}

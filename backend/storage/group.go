@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,6 +32,7 @@ type joined struct {
 	ctx    context.Context
 	user   uuid.UUID
 	weight int
+	level  syncLevel
 	fn     func(*Tx) error
 	err    error
 	turn   chan []*joined // the next group, which the receiver leads; closed: done
@@ -57,10 +59,20 @@ func (g *Group) Commits() int64 { return g.commits.Load() }
 // in a transaction of its own. So fn may be called twice and must write the same both times. A
 // panic in fn fails only its own write. Inside a Write of the same call it fails as DB.Write does.
 func (g *Group) Write(ctx context.Context, weight int, fn func(*Tx) error) error {
+	return g.write(ctx, weight, syncFull, fn)
+}
+
+// WriteUnsynced is Write without waiting for the disk, unless it is committed together with a
+// Write. See DB.WriteUnsynced.
+func (g *Group) WriteUnsynced(ctx context.Context, weight int, fn func(*Tx) error) error {
+	return g.write(ctx, weight, syncNormal, fn)
+}
+
+func (g *Group) write(ctx context.Context, weight int, level syncLevel, fn func(*Tx) error) error {
 	if g.db.current(ctx) != nil {
 		return errNested // it would wait for a leader that waits for the caller
 	}
-	e := &joined{ctx: ctx, user: identity.UserID(ctx), weight: weight, fn: fn, turn: make(chan []*joined, 1)}
+	e := &joined{ctx: ctx, user: identity.UserID(ctx), weight: weight, level: level, fn: fn, turn: make(chan []*joined, 1)}
 	g.mu.Lock()
 	group := []*joined{e}
 	if g.busy {
@@ -108,7 +120,11 @@ func (g *Group) pass() {
 // commit writes a group in one transaction, or each write in its own transaction when that fails.
 func (g *Group) commit(group []*joined) {
 	if len(group) > 1 {
-		err := g.db.Write(context.WithoutCancel(group[0].ctx), func(tx *Tx) error {
+		level := syncNormal
+		if slices.ContainsFunc(group, func(e *joined) bool { return e.level == syncFull }) {
+			level = syncFull
+		}
+		err := g.db.writeTx(context.WithoutCancel(group[0].ctx), level, func(tx *Tx) error {
 			for _, e := range group {
 				tx.ctx = context.WithValue(context.WithoutCancel(e.ctx), txKey{g.db}, tx)
 				if err := fault.Catch(func() error { return e.fn(tx) }); err != nil {
@@ -123,7 +139,7 @@ func (g *Group) commit(group []*joined) {
 		}
 	}
 	for _, e := range group {
-		if e.err = g.db.Write(e.ctx, func(tx *Tx) error { return fault.Catch(func() error { return e.fn(tx) }) }); e.err == nil {
+		if e.err = g.db.writeTx(e.ctx, e.level, func(tx *Tx) error { return fault.Catch(func() error { return e.fn(tx) }) }); e.err == nil {
 			g.commits.Add(1)
 		}
 	}

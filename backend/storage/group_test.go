@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -151,4 +152,73 @@ func TestGroupRefusesAWriteInsideAWrite(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestUnsynced looks at which writes wait for the disk, which nothing else shows but a power failure.
+func TestUnsynced(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	ctx := t.Context()
+	g := NewGroup(db, 0)
+	level := func(tx *Tx) (n int) {
+		if err := tx.QueryRow(`PRAGMA synchronous`).Scan(&n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	const full, normal = 2, 1
+	for range 3 { // each change must work more than once
+		for name, x := range map[string]struct {
+			write func(context.Context, func(*Tx) error) error
+			want  int
+		}{
+			"Write":         {db.Write, full},
+			"WriteUnsynced": {db.WriteUnsynced, normal},
+			"Group.Write":   {func(ctx context.Context, fn func(*Tx) error) error { return g.Write(ctx, 1, fn) }, full},
+			"Group.WriteUnsynced": {func(ctx context.Context, fn func(*Tx) error) error {
+				return g.WriteUnsynced(ctx, 1, fn)
+			}, normal},
+		} {
+			if err := x.write(ctx, func(tx *Tx) error {
+				if got := level(tx); got != x.want {
+					t.Errorf("%s: synchronous is %d, want %d", name, got, x.want)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+
+	// A group that has one write that waits for the disk waits for it.
+	var wg sync.WaitGroup
+	first := make(chan struct{})
+	wg.Go(func() {
+		_ = g.WriteUnsynced(ctx, 1, func(*Tx) error {
+			close(first)
+			for { // until both others wait
+				g.mu.Lock()
+				n := len(g.waiting)
+				g.mu.Unlock()
+				if n == 2 {
+					return nil
+				}
+				runtime.Gosched()
+			}
+		})
+	})
+	<-first
+	for _, write := range []func(context.Context, int, func(*Tx) error) error{g.Write, g.WriteUnsynced} {
+		wg.Go(func() {
+			if err := write(ctx, 1, func(tx *Tx) error {
+				if got := level(tx); got != full {
+					t.Errorf("in a group: synchronous is %d", got)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -81,6 +81,7 @@ type DB struct {
 	together *Group
 
 	turn   chan struct{}      // holds one token; its holder may write
+	synced syncLevel          // of the writer's connection; the holder of turn changes it
 	queued atomic.Int32       // writes that are waiting for it
 	owner  atomic.Pointer[Tx] // the running write transaction
 	lastAt atomic.Int64       // last Tx.Now, in microseconds
@@ -95,7 +96,7 @@ var (
 		"auto_vacuum(INCREMENTAL)",     // must precede the first table; lets pruning return pages
 		"busy_timeout(5000)",           // a reader's checkpoint may hold the lock for a moment
 		"journal_mode(WAL)",            // readers never wait for the writer
-		"synchronous(FULL)",            // NORMAL loses the last commits at power loss
+		"synchronous(FULL)",            // NORMAL loses the last commits at power loss; see WriteUnsynced
 		"foreign_keys(ON)",             // off by default in SQLite
 		"recursive_triggers(ON)",       // INSERT OR REPLACE fires delete triggers: no deletion is missed
 		"cache_size(-65536)",           // 64 MiB: the writer touches every index
@@ -162,7 +163,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err := refuseNetworkFS(dir, o.AllowNetworkFS); err != nil {
 		return nil, err
 	}
-	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, bus: o.Bus, o: o, turn: make(chan struct{}, 1)}
+	db := &DB{path: o.Path, log: o.Logger, keys: o.Keys, bus: o.Bus, o: o, turn: make(chan struct{}, 1), synced: syncFull}
 	db.together = NewGroup(db, 0)
 	db.blobs = newBlobs(filepath.Join(dir, "blobs"), o.Logger)
 	db.turn <- struct{}{}

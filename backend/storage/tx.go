@@ -59,7 +59,28 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 // Write runs fn in the one write transaction and commits when it returns nil; an error or
 // a panic rolls back. It waits for other writes until ctx ends. A Write inside a Write of the same
 // call fails with Internal at once instead of deadlocking.
-func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
+func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
+	return db.writeTx(ctx, syncFull, fn)
+}
+
+// WriteUnsynced is Write without waiting for the disk. It is for what can be obtained again, such as
+// a page of the feed, and for the ends of calls, which are otherwise found interrupted at the next
+// start. A crash of Helix loses nothing. A power failure may undo the transaction, but then also
+// everything that was committed after it: the next Write makes both durable.
+func (db *DB) WriteUnsynced(ctx context.Context, fn func(*Tx) error) error {
+	return db.writeTx(ctx, syncNormal, fn)
+}
+
+// A syncLevel is a level of SQLite's synchronous pragma: with syncFull a commit waits until the log
+// is on the disk, with syncNormal only a checkpoint does.
+type syncLevel string
+
+const (
+	syncFull   syncLevel = "FULL"
+	syncNormal syncLevel = "NORMAL"
+)
+
+func (db *DB) writeTx(ctx context.Context, level syncLevel, fn func(*Tx) error) (err error) {
 	if db.current(ctx) != nil {
 		return errNested
 	}
@@ -74,7 +95,7 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 		db.queued.Add(-1)
 		return ctx.Err()
 	}
-	tx, err := db.runWrite(ctx, fn)
+	tx, err := db.runWrite(ctx, level, fn)
 	if err != nil {
 		return db.codedError(ctx, err)
 	}
@@ -89,13 +110,19 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) (err error) {
 func (tx *Tx) Wanted() bool { return tx.write && tx.db.queued.Load() > 0 }
 
 // runWrite runs fn in a transaction and then returns the turn, which the caller has taken.
-func (db *DB) runWrite(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
+func (db *DB) runWrite(ctx context.Context, level syncLevel, fn func(*Tx) error) (*Tx, error) {
 	defer func() {
 		db.owner.Store(nil)
 		db.turn <- struct{}{}
 	}()
 	if err := db.gate.check(ctx); err != nil {
 		return nil, err
+	}
+	if db.synced != level { // the level can't change within a transaction
+		if _, err := db.writer.ExecContext(ctx, "PRAGMA synchronous = "+string(level)); err != nil {
+			return nil, err
+		}
+		db.synced = level
 	}
 	stx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {

@@ -301,7 +301,7 @@ func (e *execution) finish(ctx context.Context, res sandbox.Result, runErr error
 		}
 	}
 	done, again := e.host.take(), e.rewrite()
-	err := e.s.writes.Write(ctx, 1, func(tx *storage.Tx) error {
+	err := e.s.writes.WriteUnsynced(ctx, 1, func(tx *storage.Tx) error {
 		again()
 		for _, a := range done {
 			if err := e.append(tx, a.action, a.outcome, a.details); err != nil {
