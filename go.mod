@@ -18,7 +18,6 @@ require (
 	github.com/evanw/esbuild v0.28.2
 	github.com/getlantern/systray v1.2.2
 	github.com/go-telegram/bot v1.19.0
-	github.com/goccy/go-yaml v1.19.2
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jezek/xgb v1.1.1

@@ -13,7 +13,7 @@ import (
 	"helix/backend/trash"
 )
 
-//go:embed openrpc.json
+//go:embed openrpc.json.gz
 var openRPC []byte
 
 const (

@@ -16,9 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"gopkg.in/yaml.v3"
 )
 
 const (
@@ -183,10 +181,8 @@ func (d *skillDoc) take(fields map[string]any, folder string) {
 	}
 	switch v := fields["priority"].(type) {
 	case nil:
-	case uint64:
-		d.Priority = int(min(v, 1_000_000))
-	case int64:
-		d.Priority = int(max(v, -1_000_000))
+	case int:
+		d.Priority = max(-1_000_000, min(v, 1_000_000))
 	default:
 		d.report(levelWarning, "priority", "priority is not a whole number.")
 	}
@@ -209,43 +205,33 @@ func frontMatter(raw []byte) (out map[string]any, err error) {
 	if bytes.Count(raw, []byte("[")) > 200 || bytes.Count(raw, []byte("{")) > 200 {
 		return nil, errors.New("it is nested too deeply")
 	}
-	file, err := parser.ParseBytes(raw, 0)
-	if err != nil {
-		line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
-		return nil, errors.New(line)
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	var w frontWalk
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			ast.Walk(&w, doc.Body)
-		}
+	if err := checkFront(&doc, 0); err != nil {
+		return nil, err
 	}
-	if w.problem != "" {
-		return nil, errors.New(w.problem)
-	}
-	if err := yaml.Unmarshal(raw, &out); err != nil {
-		line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
-		return nil, errors.New(line)
+	if err := doc.Decode(&out); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	return out, nil
 }
 
-// frontWalk looks for YAML features that front matter must not use.
-type frontWalk struct{ problem string }
-
-// Visit implements ast.Visitor.
-func (w *frontWalk) Visit(n ast.Node) ast.Visitor {
-	switch n.(type) {
-	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		w.problem = "it has references (& or *)"
+// checkFront refuses YAML features that front matter must not use.
+func checkFront(n *yaml.Node, depth int) error {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" || n.Tag == "!!merge" {
+		return errors.New("it has references (& or *)")
 	}
-	if strings.Count(n.GetPath(), ".")+strings.Count(n.GetPath(), "[") > maxFrontNesting {
-		w.problem = "it is nested too deeply"
+	if depth > maxFrontNesting {
+		return errors.New("it is nested too deeply")
 	}
-	if w.problem != "" {
-		return nil
+	for _, c := range n.Content {
+		if err := checkFront(c, depth+1); err != nil {
+			return err
+		}
 	}
-	return w
+	return nil
 }
 
 // readSkill reads the document of a folder below root.

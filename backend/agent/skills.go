@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/uuid"
+	"gopkg.in/yaml.v3"
 
 	"helix/backend/bus"
 	"helix/backend/callable"

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -20,10 +22,13 @@ func (s *Server) Discover(context.Context, struct{}) (json.RawMessage, error) {
 
 func (s *Server) document() []byte {
 	s.docOnce.Do(func() {
-		if s.doc = s.o.OpenRPC; s.doc == nil {
-			s.doc = s.api.Document(nil)
+		if s.o.OpenRPC == nil {
+			s.doc = bytes.TrimSpace(s.api.Document(nil))
+			return
 		}
-		s.doc = bytes.TrimSpace(s.doc)
+		if r, err := gzip.NewReader(bytes.NewReader(s.o.OpenRPC)); err == nil {
+			s.doc, _ = io.ReadAll(r) // it is part of the program
+		}
 	})
 	return s.doc
 }

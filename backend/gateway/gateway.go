@@ -54,7 +54,7 @@ type Options struct {
 	EndpointFile string                                        // "": none is written
 
 	Version, Commit string
-	OpenRPC         []byte // the generated document; nil: built from the table, without comments
+	OpenRPC         []byte // the generated document in gzip; nil: built from the table, without comments
 
 	Blobs    BlobSource                                       // nil: no blob URLs
 	Gate     func(method string) error                        // refuses methods, for example in recovery mode

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/google/uuid"
+	"gopkg.in/yaml.v3"
 
 	"helix/backend/bus"
 	"helix/backend/callable"

@@ -5,6 +5,7 @@ package apigen
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,7 +19,7 @@ import (
 // The generated files, relative to the root of the repository.
 const (
 	DocumentFile   = "docs/openrpc.json"
-	EmbeddedFile   = "backend/openrpc.json" // the same without white space, which package backend embeds
+	EmbeddedFile   = "backend/openrpc.json.gz" // the same without white space, which package backend embeds
 	ProtocolFile   = "docs/protocol.md"
 	TypeScriptFile = "frontend/src/lib/rpc/schema.gen.ts"
 )
@@ -40,10 +41,17 @@ func Files(a *gateway.API, root string) (files map[string][]byte, missing []stri
 	if err := json.Compact(&compact, document); err != nil {
 		return nil, nil, err
 	}
-	compact.WriteByte('\n')
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is valid
+	if _, err := compact.WriteTo(w); err != nil {
+		return nil, nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, nil, err
+	}
 	return map[string][]byte{
 		DocumentFile:   document,
-		EmbeddedFile:   compact.Bytes(),
+		EmbeddedFile:   packed.Bytes(),
 		ProtocolFile:   Protocol(a, docs),
 		TypeScriptFile: TypeScript(a, docs),
 	}, missing, nil

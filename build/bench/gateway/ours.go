@@ -48,7 +48,7 @@ func echo(_ context.Context, p EchoParams) (EchoParams, error) { return p, nil }
 func newServer() *gateway.Server {
 	a := gateway.NewAPI()
 	b := bus.New()
-	doc, _ := os.ReadFile(filepath.Join("..", "..", "docs", "openrpc.json")) //nolint:errcheck // otherwise the small table's own document
+	doc, _ := os.ReadFile(filepath.Join("..", "..", "backend", "openrpc.json.gz")) //nolint:errcheck // otherwise the small table's own document
 	user := storage.NewID()
 	s := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: b, RootToken: token, OpenRPC: doc, User: func() gateway.User { return gateway.User{ID: user} },
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Limits: gateway.Limits{SessionsPerUser: 2000}})
