@@ -156,8 +156,9 @@ build/bin/LICENSES.txt: NOTICE go.sum $(WINDOW)
 	$(GO) run ./build/notices > $@.tmp && mv $@.tmp $@
 
 .PHONY: package
-package: build build/bin/LICENSES.txt $(NFPM) ## Build build/bin/helix_VERSION_amd64.deb and .tar.gz
+package: build build/bin/LICENSES.txt $(NFPM) ## Build build/bin/helix_VERSION_amd64.deb and .tar.gz (needs zstd)
 	VERSION=$(PACKAGE_VERSION) $(NFPM) package -f build/package/nfpm.yaml -p deb -t build/bin/helix_$(PACKAGE_VERSION)_amd64.deb
+	build/package/compress.sh build/bin/helix_$(PACKAGE_VERSION)_amd64.deb
 	tar -C build/bin -czf build/bin/helix_$(PACKAGE_VERSION)_amd64.tar.gz --transform 's,^,helix-$(PACKAGE_VERSION)/,' helix helix-desktop LICENSES.txt -C ../package org.project-helix.desktop.desktop org.project-helix.desktop.svg -C ../.. LICENSE
 
 .PHONY: test-package
