@@ -191,6 +191,21 @@ func (b *bench) size() {
 	_, err = fmt.Sscan(string(out), &a, &c)
 	check(err)
 	figures.Print("binary, against the browser", all, "MB", all/((a+c)*1024/1e6), "chromium and chromium-common, installed")
+	// make package and make package-windows made these, perhaps earlier.
+	model, err := filepath.Glob("../../backend/embed/model/*")
+	check(err)
+	for _, p := range [][2]string{{"Debian package", "helix_*_amd64.deb"}, {"installer for Windows", "helix_*_windows_amd64.exe"}} {
+		files, err := filepath.Glob(filepath.Join(*programs, p[1]))
+		check(err)
+		if len(files) != 1 {
+			continue
+		}
+		size := mb(files[0])
+		for _, f := range model {
+			size -= mb(f)
+		}
+		figures.Print(p[0]+" without model", size*1e6/(1<<20), "MiB", 0, "")
+	}
 }
 
 // testing is what traytest needs, outside of a test.
