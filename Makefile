@@ -187,10 +187,16 @@ check: setup ui check-generated check-format lint vet ## The fast part of test: 
 	cd frontend && npm run check && npm run test
 
 .PHONY: test
-test: setup build check-generated check-format lint vet test-go test-frontend test-demo test-e2e test-window ## Everything that CI checks
-	@if [ -s $(SKIPPED) ]; then echo "skipped: $$(wc -l < $(SKIPPED)) tests did not run here"; sed 's/^/  /' $(SKIPPED); fi
-	@if [ -s $(FLAKY) ]; then echo "flaky: these failed once and passed by themselves; mend them"; sed 's/^/  /' $(FLAKY); fi
+test: setup build ## Everything that CI checks; a check that fails stops no other
+	$(call each,check-generated check-format lint vet test-go test-frontend test-demo test-e2e test-window); \
+	if [ -s $(SKIPPED) ]; then echo "skipped: $$(wc -l < $(SKIPPED)) tests did not run here"; sed 's/^/  /' $(SKIPPED); fi; \
+	if [ -s $(FLAKY) ]; then echo "flaky: these failed once and passed by themselves; mend them"; sed 's/^/  /' $(FLAKY); fi; \
+	$(failed)
 	@echo "all checks passed"
+
+# Makes each target. The line ends with $(failed), which fails with the names of those that failed.
+each   = +@trap 'exit 130' INT; failed=; for x in $(1); do $(MAKE) --no-print-directory $$x || failed+=" $$x"; done
+failed = [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 STORM ?= 100000
 .PHONY: storm
@@ -219,12 +225,12 @@ vet: $(ENGINES) $(MODEL)
 
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and
-# those that put the others together, backend and agent/eval; of those that mostly wait for SQLite,
-# the tests whose names say that something happens at once are run. make race takes everything.
-# lint has vetted these packages with their tests.
+# those that put the others together, backend and agent/eval; of those that mostly wait for SQLite
+# or for the engine, the tests whose names say that something happens at once are run. make race
+# takes everything. lint has vetted these packages with their tests.
 ONE_GOROUTINE := /openapi$$|/sandbox/meter$$|/audio$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
-SQLITE_BOUND  := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$|/transcribe$$
-AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other
+LONG_WHEN_RACED := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$|/transcribe$$|/agent$$|/cloudsync$$|/sandbox$$|/scheduler$$|/skills$$
+AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other|Storm|Overlap|Together|TakeTurns|TwoActive|InTurn|Queue|Fifty|EightWriters|Deadlock|Slow|Relay|Spare|Loop|RoundRobin|Stopped|RunEvents|MapAndBranch|Streams|DuringA
 SKIPPED       := build/bin/skipped
 FLAKY         := build/bin/flaky
 # The detector leaves out the inside of SQLite, C translated to Go, which makes a third of the time.
@@ -232,13 +238,22 @@ FLAKY         := build/bin/flaky
 # a generic type that is compiled without the detector may be linked into code that has it).
 RACE          := -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-.PHONY: test-go
+.PHONY: test-go go-plain go-race go-race-named go-portable
 test-go: $(ENGINES) $(MODEL) $(GOTESTSUM) ui $(TEST_SERVERS)
 	@mkdir -p build/bin && rm -f $(SKIPPED) $(FLAKY)
+	$(call each,go-plain go-race go-race-named go-portable); $(failed)
+
+go-plain:
 	$(GOTEST) '$(PORTABLE)' -vet=off -p 4 -timeout 30m
 	$(GO) run ./build/testlog -skipped $(SKIPPED) < build/bin/tests.json
-	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(SQLITE_BOUND)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m
-	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -E '$(SQLITE_BOUND)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m -run '$(AT_ONCE)'
+
+go-race:
+	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(LONG_WHEN_RACED)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m
+
+go-race-named:
+	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -E '$(LONG_WHEN_RACED)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m -run '$(AT_ONCE)'
+
+go-portable:
 	$(GOTEST) './backend/sandbox/qjs ./backend/sandbox/linear' -tags portable
 	$(GOTEST) ./backend/sandbox -tags portable -run '$(PORTABLE_MEMORY)'
 

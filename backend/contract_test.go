@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -21,9 +20,11 @@ import (
 	"helix/backend/gateway/gatewaytest"
 	"helix/backend/identity"
 	"helix/backend/sandbox"
+	"helix/backend/sandbox/sandboxtest"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/storage"
+	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
 	"helix/backend/tools"
 	"helix/backend/wasmtools"
@@ -34,12 +35,7 @@ var worker []string
 
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
-	code := testkit.Run(hubtest.Main{M: m})
-	if err := os.RemoveAll(warmed.dir); warmed.dir != "" && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+	os.Exit(testkit.Run(hubtest.Main{M: m}))
 }
 
 // noKeyring is a computer without a keyring.
@@ -68,9 +64,19 @@ func start(t *testing.T) *Backend {
 	return startWith(t, testOptions(t.TempDir()))
 }
 
+// prepare gives a new data folder what a first start takes seconds for: the compiled engine, and an
+// empty database with the schema.
+func prepare(t *testing.T, dir string) {
+	t.Helper()
+	sandboxtest.Warm(t, filepath.Join(dir, "cache", "engine"))
+	if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
+		storagetest.Blank(t, filepath.Join(dir, "data", "helix.db"))
+	}
+}
+
 func startWith(t *testing.T, o Options) *Backend {
 	t.Helper()
-	warmEngine(t, o.DataDir)
+	prepare(t, o.DataDir)
 	b, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

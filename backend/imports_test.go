@@ -55,6 +55,7 @@ var levels = map[string]int{
 	"backend/callable/netgate":             foundation,
 	"backend/callable/callabletest":        foundation,
 	"backend/sandbox":                      engine,
+	"backend/sandbox/sandboxtest":          engine,
 	"backend/sandbox/qjs":                  engine,
 	"backend/sandbox/prelude":              engine,
 	"backend/sandbox/linear":               engine,
@@ -323,6 +324,9 @@ var sideways = map[string]map[string]string{
 		"backend/sandbox/rootfs":  "files for untrusted code",
 		"backend/sandbox/worker":  "the child process of tier t1",
 		"backend/sandbox/meter":   "nothing runs unmetered",
+	},
+	"backend/sandbox/sandboxtest": {
+		"backend/sandbox": "compiles the engine",
 	},
 	"backend/sandbox/qjs": {
 		"backend/sandbox/linear": "the memories of its instances",

@@ -172,11 +172,11 @@ func TestOtherDeviceTakesOverAfterKill(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	p := leaseProcess{Dir: t.TempDir(), Port: srv.URL[strings.LastIndexByte(srv.URL, ':')+1:], Hub: hubtest.Database(t), Began: time.Now()}
-	warmEngine(t, p.Dir)
+	prepare(t, p.Dir)
 	a, invite := p.spawn(t, "invite")
 	other := p
 	other.Dir, other.Invite = t.TempDir(), invite
-	warmEngine(t, other.Dir)
+	prepare(t, other.Dir)
 	b, _ := other.spawn(t, "ready")
 
 	hold.Store(true)

@@ -64,7 +64,7 @@ func TestScheduledToolAsksAfterCrash(t *testing.T) {
 		t.Skip("a killed process cannot be told from a failed one here")
 	}
 	dir := t.TempDir()
-	warmEngine(t, dir)
+	prepare(t, dir)
 	var asked atomic.Int64
 	first := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,13 +3,9 @@ package backend
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,7 +17,6 @@ import (
 	"helix/backend/fault"
 	"helix/backend/identity"
 	"helix/backend/permission"
-	"helix/backend/sandbox"
 	"helix/backend/scheduler"
 	"helix/backend/skills"
 	"helix/backend/skills/machine"
@@ -56,51 +51,6 @@ func newChain(t *testing.T) *chain {
 	t.Cleanup(srv.Close)
 	c.port = srv.URL[strings.LastIndexByte(srv.URL, ':')+1:]
 	return c
-}
-
-// private makes what is below dir private: machine code in folders of others is not trusted.
-func private(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return os.Chmod(path, 0o600)
-	})
-}
-
-// warmed is the folder with the compiled engine. TestMain removes it.
-var warmed struct {
-	sync.Once
-	dir string
-	err error
-}
-
-// warmEngine copies the compiled engine to a data folder that has none yet: compiling takes seconds
-// and the result is the same for every backend here.
-func warmEngine(t *testing.T, dataDir string) {
-	t.Helper()
-	cache := filepath.Join(dataDir, "cache", "engine")
-	if _, err := os.Stat(cache); err == nil {
-		return
-	}
-	warmed.Do(func() {
-		if warmed.dir, warmed.err = os.MkdirTemp("", "helix-engine-*"); warmed.err != nil {
-			return
-		}
-		var e *sandbox.Engine
-		if e, warmed.err = sandbox.Open(context.Background(), sandbox.Options{CacheDir: warmed.dir}); warmed.err == nil {
-			warmed.err = e.Close()
-		}
-	})
-	if warmed.err != nil {
-		t.Fatal(warmed.err)
-	}
-	if err := errors.Join(os.MkdirAll(cache, 0o700), os.CopyFS(cache, os.DirFS(warmed.dir)), private(cache)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // tool creates a tool; caps may be omitted.

@@ -9,7 +9,7 @@ import (
 
 func TestDeleteNamesDependentsAndRestoreTakesNames(t *testing.T) {
 	t.Parallel()
-	file, data := skillFiles(t, skillTexts), t.TempDir()
+	file, data := skillFiles(t, skillTexts), dataFolder(t)
 	do := func(code int, args ...string) result {
 		t.Helper()
 		r := helix(t, data, "", args...)
@@ -65,7 +65,7 @@ func TestDeleteNamesDependentsAndRestoreTakesNames(t *testing.T) {
 
 func TestMemoryRestoreTakesTheBeginningOfTheText(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
+	data := dataFolder(t)
 	for _, text := range []string{"The spare key is with Nora.", "The spare tire is flat."} {
 		if r := helix(t, data, "", "memory", "add", text); r.code != 0 {
 			t.Fatal(r)
@@ -102,7 +102,7 @@ func TestMemoryRestoreTakesTheBeginningOfTheText(t *testing.T) {
 
 func TestErrorsOfDraftsAreNamed(t *testing.T) {
 	t.Parallel()
-	file, data := skillFiles(t, map[string]string{"bad.ts": "export default () => {\n  const x = ;\n}"}), t.TempDir()
+	file, data := skillFiles(t, map[string]string{"bad.ts": "export default () => {\n  const x = ;\n}"}), dataFolder(t)
 	if r := helix(t, data, "", "rpc", "skills.create_composite", `{"skill":`+skillTexts["fails.json"]+`}`); r.code != 0 {
 		t.Fatal(r)
 	}
@@ -127,7 +127,7 @@ func TestErrorsOfDraftsAreNamed(t *testing.T) {
 // TestJSONParses runs every command that needs only a data folder with --json.
 func TestJSONParses(t *testing.T) {
 	t.Parallel()
-	file, data := skillFiles(t, skillTexts), t.TempDir()
+	file, data := skillFiles(t, skillTexts), dataFolder(t)
 	for _, line := range []string{
 		"tool create " + file("counter.js"), "tool list", "tool show counter", "tool run counter --params {\"text\":\"a\"}", "tool validate " + file("counter.js"),
 		"tool update counter " + file("counter.js"), "tool versions counter", "tool clone counter --name copy", "tool disable copy", "tool enable copy",
@@ -157,7 +157,7 @@ func TestJSONParses(t *testing.T) {
 
 func TestToolTestComparesSamples(t *testing.T) {
 	t.Parallel()
-	file, data := skillFiles(t, skillTexts), t.TempDir()
+	file, data := skillFiles(t, skillTexts), dataFolder(t)
 	made := helix(t, data, "", "tool", "create", file("counter.js"))
 	id := strings.TrimSpace(made.stdout)
 	sample := `{"toolId":"` + id + `","baseVersion":"1.0.0","patch":{"samples":[{"name":"two","params":{"text":"a b"},"expected":{"words":2}},{"name":"three","params":{"text":"a b"},"expected":{"words":3}}]}}`

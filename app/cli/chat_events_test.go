@@ -30,7 +30,7 @@ func printed(t *testing.T, out string) (names []string) {
 // With --json a prompt prints the events of its turn as lines, up to its end or its question.
 func TestPromptPrintsEventsAsLines(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	chatModel(t, dir, providers.ScriptedReply{Text: "Good day."},
 		providers.ScriptedReply{Calls: []providers.ScriptedCall{{Name: "file_write", Args: json.RawMessage(`{"path":"/shared/a.txt","text":"x"}`)}}})
 	r := helix(t, dir, "", "--json", "chat", "-p", "Hello")
@@ -55,7 +55,7 @@ func TestPromptPrintsEventsAsLines(t *testing.T) {
 // A prompt sets the mode of the chat that it continues, and says that the agent of a chat is fixed.
 func TestPromptInAChatTakesItsModeAndRefusesAnotherAgent(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	chatModel(t, dir, providers.ScriptedReply{Text: "One."}, providers.ScriptedReply{Text: "Two."}, providers.ScriptedReply{Text: "Three."})
 	id := func(stderr string) string {
 		_, after, _ := strings.Cut(stderr, "Chat ")
@@ -89,7 +89,7 @@ func TestPromptInAChatTakesItsModeAndRefusesAnotherAgent(t *testing.T) {
 // A key is never an argument, which every program of this computer could read in the list of processes.
 func TestKeyIsNeverAnArgument(t *testing.T) {
 	t.Parallel()
-	dir, key := t.TempDir(), "sk-argument-0123456789"
+	dir, key := dataFolder(t), "sk-argument-0123456789"
 	for _, args := range [][]string{{"--key", key}, {"--key=" + key}} {
 		r := helix(t, dir, "", append([]string{"providers", "add", "mine", "--type", "openai"}, args...)...)
 		if r.code != 2 || strings.Contains(r.stdout, "added") {

@@ -20,7 +20,7 @@ import (
 // exported and imported as JSON lines.
 func TestChatWithFiles(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	srv := chatModel(t, dir, providers.ScriptedReply{Text: "A boat."}, providers.ScriptedReply{Text: "A ship."})
 	note, photo, lines := filepath.Join(dir, "note.txt"), filepath.Join(dir, "program.exe"), filepath.Join(dir, "chat.jsonl")
 	if err := os.WriteFile(note, []byte("The boat is red."), 0o600); err != nil {
@@ -61,7 +61,7 @@ func TestChatWithFiles(t *testing.T) {
 // exit code, and an answer that is not complete says so.
 func TestChatPromptEnds(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	step := make(chan struct{})
 	srv := providerstest.New(t, providerstest.Options{Step: step, Repeat: true, Replies: []providers.ScriptedReply{{Text: "One two three."}}})
 	useModel(t, dir, srv)

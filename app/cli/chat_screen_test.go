@@ -50,7 +50,7 @@ const fullScreen = `stty cols 80 rows 24; before=$(stty -g); sh -c 'echo "pid $$
 // in the end the terminal is restored.
 func TestChatOnTheWholeScreen(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	step := make(chan struct{}, 64)
 	srv := providerstest.New(t, providerstest.Options{Step: step, Replies: []providers.ScriptedReply{
 		{Calls: []providers.ScriptedCall{{Name: "file_write", Args: json.RawMessage(`{"path":"/shared/a.txt","text":"hello"}`)}}},
@@ -99,7 +99,7 @@ func TestChatOnTheWholeScreen(t *testing.T) {
 // new answer is shown once.
 func TestChatFindsHelixAgain(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	step := make(chan struct{}, 64)
 	srv := providerstest.New(t, providerstest.Options{Step: step, Replies: []providers.ScriptedReply{{Text: "Interrupted."}, {Text: "Uninterrupted."}}})
 	useModel(t, dir, srv)
@@ -146,7 +146,7 @@ func TestChatFindsHelixAgain(t *testing.T) {
 // While a chat has opened the data folder itself, other commands can connect to it.
 func TestCommandsReachAChat(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	x := inShell(t, fullScreen, dir, "chat")
 	x.expect("Choose a model")
 	chatModel(t, dir)
@@ -165,7 +165,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			dir := dataFolder(t)
 			args := []string{"chat"}
 			if name == "panic" {
 				args = []string{panicCommand}
@@ -194,7 +194,7 @@ func TestTerminalIsRestored(t *testing.T) {
 // A terminal without cursor control gets the chat line by line.
 func TestDumbTerminalGetsLines(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	chatModel(t, dir)
 	x := inShell(t, `TERM=dumb exec "$HELIX"`, dir, "chat")
 	x.expect("Helix. Type /help")

@@ -37,7 +37,7 @@ func useModel(t *testing.T, dir string, srv *providerstest.Server) {
 // Without a terminal each line is answered in turn, in one chat.
 func TestChatOfLines(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	if r := helix(t, dir, "Hello\n", "chat"); r.code != 6 || !strings.Contains(r.stderr, "Set up a model first") {
 		t.Errorf("without a model: %+v", r)
 	}
@@ -173,7 +173,7 @@ func (x *terminal) write(line string) {
 // In a terminal the answer streams, tools ask there, and commands work.
 func TestChatInTerminal(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	write := func(name string) providers.ScriptedReply {
 		return providers.ScriptedReply{Calls: []providers.ScriptedCall{{Name: "file_write", Args: json.RawMessage(`{"path":"/shared/` + name + `","text":"hello"}`)}}}
 	}

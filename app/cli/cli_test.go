@@ -18,6 +18,8 @@ import (
 	"helix/backend/cloudsync/hubtest"
 	"helix/backend/fault"
 	"helix/backend/sandbox"
+	"helix/backend/sandbox/sandboxtest"
+	"helix/backend/storage/storagetest"
 	"helix/backend/testkit"
 )
 
@@ -54,6 +56,16 @@ func (noKeyring) Set(string, string, string) error   { return errors.New("no key
 type result struct {
 	code           int
 	stdout, stderr string
+}
+
+// dataFolder returns a data folder with what a first start takes seconds for: the compiled engine
+// and an empty database with the schema.
+func dataFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	sandboxtest.Warm(t, filepath.Join(dir, "cache", "engine"))
+	storagetest.Blank(t, filepath.Join(dir, "data", "helix.db"))
+	return dir
 }
 
 // helix runs one command in this process with its own data folder.
@@ -122,7 +134,7 @@ func TestExitCodes(t *testing.T) {
 	asker := write("asker.ts", "export default (p: any, helix: any) => helix.fetch('https://api.example.com/')")
 	spinner := write("spinner.js", "export default () => { for (;;); }")
 	echo, trap, foreign := fixture("echo"), fixture("trap"), fixture("foreign")
-	data := filepath.Join(dir, "data")
+	data := dataFolder(t)
 	made := helix(t, data, "", "tool", "create", file)
 	if made.code != 0 {
 		t.Fatalf("create: %+v", made)
@@ -194,7 +206,7 @@ func TestExitCodes(t *testing.T) {
 // TestRPCWithKey repeats a call in another process, as after a lost connection.
 func TestRPCWithKey(t *testing.T) {
 	t.Parallel()
-	data, key := t.TempDir(), uuid.NewString()
+	data, key := dataFolder(t), uuid.NewString()
 	add := func(text string) result {
 		return helix(t, data, "", "rpc", "memory.add", `{"content":"`+text+`","dedupe":false}`, "--key", key)
 	}
@@ -213,7 +225,7 @@ func TestRPCWithKey(t *testing.T) {
 // TestServe runs a backend in the foreground and uses it as a client would.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var out lockedBuffer
 	ended := make(chan int, 1)

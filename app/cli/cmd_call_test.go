@@ -49,7 +49,7 @@ func (greeter) Rights(context.Context, callable.Info, json.RawMessage) (permissi
 // from the command line.
 func TestOneProviderServesEveryCaller(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	b, err := backend.Open(t.Context(), backend.Options{
 		DataDir: dir, Listen: true, Keyring: noKeyring{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Environ: func(string) string { return "" },
 		Flags: map[string]string{"gateway.addr": "127.0.0.1:0", "backup.auto": "off"},

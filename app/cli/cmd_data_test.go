@@ -24,7 +24,7 @@ func database(t *testing.T, dir string) string {
 
 func TestCommandsSayThatTheDatabaseIsMissing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	if r := helix(t, dir, "", "memory", "add", "The boiler is serviced in May."); r.code != 0 {
 		t.Fatal(r)
 	}
@@ -56,7 +56,7 @@ func TestCommandsSayThatTheDatabaseIsMissing(t *testing.T) {
 
 func TestSalvageExitsWithAnErrorWhenRowsAreMissing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	for _, text := range []string{"The boiler is serviced in May.", "The lease ends in June."} {
 		if r := helix(t, dir, "", "memory", "add", text); r.code != 0 {
 			t.Fatal(r)

@@ -23,7 +23,7 @@ func (s *stopAt) Write(b []byte) (int, error) {
 
 func TestDecayCommands(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	for _, c := range []struct {
 		code int
 		args string

@@ -25,7 +25,7 @@ import (
 // TestMemoryCommands adds, finds, changes and deletes memories without a running Helix.
 func TestMemoryCommands(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	data := filepath.Join(dir, "data")
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -154,7 +154,7 @@ func TestMemoryCommands(t *testing.T) {
 // Ctrl-C ends an import; what it has stored is kept, and the same command imports the rest.
 func TestMemoryImportCanceled(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "many.jsonl")
 	const lines = 20_000
 	var b bytes.Buffer
@@ -195,7 +195,7 @@ func TestMemoryImportCanceled(t *testing.T) {
 // An existing file is not changed until the new one is complete.
 func TestSaveFile(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	path := filepath.Join(dir, "a file.jsonl")
 	broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))
 	for _, want := range []string{"first", "second"} {
@@ -237,7 +237,7 @@ func TestSaveFile(t *testing.T) {
 
 func TestImportAsksAboutALargeArchive(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	data, path := filepath.Join(dir, "data"), filepath.Join(dir, "large.zip")
 	f, err := os.Create(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestScheduleNext(t *testing.T) {
 // TestScheduleCommands creates a schedule for a real tool, runs it and lists its runs.
 func TestScheduleCommands(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	data := filepath.Join(dir, "data")
 	if r := helix(t, data, "", "tool", "templates", "--new", "Text Counter"); r.code != 0 {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)

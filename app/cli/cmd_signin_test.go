@@ -13,7 +13,7 @@ import (
 func TestSignInOpensTheBrowserAndWaitsForItsEnd(t *testing.T) {
 	t.Parallel()
 	as := oauthtest.New(t)
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	visit := func(_ context.Context, address string) error {
 		as.Visit(t, address)
 		return nil

@@ -15,7 +15,7 @@ import (
 // skillFiles writes skills to files and returns a function that returns their paths.
 func skillFiles(t *testing.T, files map[string]string) func(name string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ var skillTexts = map[string]string{
 
 func TestSkillCommands(t *testing.T) {
 	t.Parallel()
-	file, data := skillFiles(t, skillTexts), t.TempDir()
+	file, data := skillFiles(t, skillTexts), dataFolder(t)
 	if r := helix(t, data, "", "tool", "create", file("counter.js")); r.code != 0 {
 		t.Fatalf("create: %+v", r)
 	}
@@ -101,7 +101,7 @@ func TestSkillCommands(t *testing.T) {
 // A saved skill is exported and imported, with its tool, into another installation.
 func TestSkillShare(t *testing.T) {
 	t.Parallel()
-	file, from, to := skillFiles(t, skillTexts), t.TempDir(), t.TempDir()
+	file, from, to := skillFiles(t, skillTexts), dataFolder(t), dataFolder(t)
 	if r := helix(t, from, "", "tool", "create", file("counter.js")); r.code != 0 {
 		t.Fatalf("create: %+v", r)
 	}
@@ -141,7 +141,7 @@ func TestSkillShare(t *testing.T) {
 // Against a running backend, Ctrl-C cancels the run and --async leaves it running.
 func TestSkillCtrlC(t *testing.T) {
 	t.Parallel()
-	file, dir := skillFiles(t, skillTexts), t.TempDir()
+	file, dir := skillFiles(t, skillTexts), dataFolder(t)
 	serve, stop := context.WithCancel(t.Context())
 	var out lockedBuffer
 	ended := make(chan int, 1)

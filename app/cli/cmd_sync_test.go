@@ -12,7 +12,7 @@ import (
 func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	testkit.SkipRaced(t, "each command ends before the next begins")
 	t.Parallel()
-	first, second, dsn := t.TempDir(), t.TempDir(), hubtest.Database(t)
+	first, second, dsn := dataFolder(t), dataFolder(t), hubtest.Database(t)
 	do := func(dir string, code int, want, stdin string, args ...string) string {
 		t.Helper()
 		r := helix(t, dir, stdin, append([]string{"sync"}, args...)...)
@@ -39,7 +39,7 @@ func TestTwoDevicesSyncFromTheCommandLine(t *testing.T) {
 	link := do(first, 0, "helix-sync:", "", "invite", "laptop")
 	do(second, 2, "neither a link", "", "enroll", "nothing")
 	do(second, 0, "Connected as device", link, "enroll", "-", "--name", "laptop")
-	third := t.TempDir()
+	third := dataFolder(t)
 	do(third, 4, "wrong or has expired", link, "enroll", "-")
 	do(second, 0, "received", "", "now")
 	if r := helix(t, second, "", "memory", "list"); !strings.Contains(r.stdout, "Nora") {

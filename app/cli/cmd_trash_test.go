@@ -8,7 +8,7 @@ import (
 
 func TestTrashOnTheCommandLine(t *testing.T) {
 	t.Parallel()
-	file, data := skillFiles(t, skillTexts), t.TempDir()
+	file, data := skillFiles(t, skillTexts), dataFolder(t)
 	do := func(code int, want string, args ...string) result {
 		t.Helper()
 		r := helix(t, data, "", args...)

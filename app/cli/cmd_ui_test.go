@@ -22,7 +22,7 @@ import (
 // its owner may read, the link signs in once, and the file is removed.
 func TestUIKeepsTheTicketPrivate(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var out lockedBuffer
 	ended := make(chan int, 1)

@@ -28,7 +28,7 @@ func TestMemoryDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	dir := t.TempDir()
+	dir := dataFolder(t)
 	if err := os.WriteFile(filepath.Join(dir, "year.jsonl"), []byte(docLines.FindStringSubmatch(text)[1]), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestTwin(t *testing.T) {
 	m := model(t)
 	texts := twinTexts(t)
 	name := filepath.Join(t.TempDir(), "vectors")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-tags", "purego", "-run", "^TestVectorsForTwin$", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-tags", "purego", "-run", "^TestVectorsForTwin$", ".")
 	cmd.Env = append(os.Environ(), twinFile+"="+name)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

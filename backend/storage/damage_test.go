@@ -119,7 +119,7 @@ var corruptions = []corruption{
 // because it has no checksums; it may change that value and nothing else.
 func TestDamageIsNeverSilent(t *testing.T) {
 	t.Parallel()
-	cases := 50
+	cases := 5 * len(corruptions)
 	if long() {
 		cases = 500
 	}

@@ -138,7 +138,7 @@ func TestFaultProgram(t *testing.T) {
 
 func TestDiskThatFailsAtEveryCall(t *testing.T) {
 	t.Parallel()
-	step := int64(9)
+	step := int64(27)
 	if raced {
 		step = 40
 	}

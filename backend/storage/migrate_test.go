@@ -393,10 +393,15 @@ func TestMigrateFromEveryStep(t *testing.T) {
 	t.Parallel()
 	known, err := knownMigrations(t.Context())
 	must(t, err)
+	grown := filepath.Join(t.TempDir(), "helix.db") // gets one migration after the other
 	for i := 1; i < len(known); i++ {
+		must(t, applyMigrations(t.Context(), grown, known[i-1:i], "old", "", func(int) {}))
+		if !long() && i%8 != 1 && i < len(known)-4 { // released migrations do not change; new ones follow the last
+			continue
+		}
 		path := filepath.Join(t.TempDir(), fmt.Sprint(i), "helix.db")
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must(t, applyMigrations(t.Context(), path, known[:i], "old", "", func(int) {}))
+		must(t, copyFile(path, grown))
 		raw, err := sql.Open("sqlite", path)
 		must(t, err)
 		_, err = raw.Exec(`INSERT INTO users (id, display_name, created_at) VALUES (x'00112233445566778899aabbccddeeff', 'kept', 1)`)
