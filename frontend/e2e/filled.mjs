@@ -58,6 +58,7 @@ async function discovery({ page, rpc, go, looks, check }) {
       await dialog.getByLabel("Or paste the description").fill(JSON.stringify(library.describe(version)));
       await dialog.getByRole("button", { name: "Inspect" }).click();
       await dialog.getByText("120 operations, 50 read-only").waitFor();
+      await dialog.getByRole("checkbox").nth(20).waitFor();
     };
     await go("discovery");
     await inspect(1);
@@ -177,8 +178,9 @@ async function schedules({ page, rpc, go, looks }) {
   await page.getByRole("listbox", { name: "Schedules" }).getByRole("option").nth(10).waitFor();
   await away(page);
   await looks("schedules");
-  await page.getByRole("listbox", { name: "Schedules" }).getByRole("option", { name: /Collect invoices 4/ }).click();
-  await page.getByRole("complementary", { name: "Schedule" }).getByText("The folder of the camera is not there.").first().waitFor();
+  await page.getByRole("searchbox", { name: "Search schedules" }).fill("Collect invoices 4");
+  await page.getByRole("listbox", { name: "Schedules" }).getByRole("option", { name: /^Collect invoices 4/ }).click();
+  await page.getByRole("complementary", { name: "Schedule" }).getByRole("heading", { name: "Collect invoices 4" }).waitFor();
   await away(page);
   await looks("schedule-failed");
   await go("schedules/history");

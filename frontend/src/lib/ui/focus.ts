@@ -13,7 +13,7 @@ export function keepFocus(main: () => HTMLElement | undefined): () => void {
     if (!lost()) return;
     const near = path.find((e) => e !== document.body && reachable(e));
     const pane = near?.querySelector<HTMLElement>(":scope > aside") ?? near?.closest<HTMLElement>("[tabindex], aside");
-    const to = pane?.matches("[tabindex]") ? pane : pane?.querySelector<HTMLElement>("[tabindex='0']");
+    const to = pane?.matches("[tabindex]") ? pane : pane?.querySelector<HTMLElement>("[role=region][tabindex='0']");
     (to ?? main())?.focus({ preventScroll: true });
   };
   const focused = (e: FocusEvent): void => {

@@ -11,7 +11,7 @@ export const runTone = (x: Execution): Tone => (({ success: "ok", running: "info
 export const tierTone = (tier: string): Tone => (tier === "readOnly" ? "neutral" : tier === "privileged" ? "danger" : "warn");
 
 /** The request of an operation as it is usually written, such as GET /pets/{id}. */
-export const requestLine = (key: string): string => key.replace(/^\S+/, (method) => method.toUpperCase());
+export const requestLine = (key: string): string => key.replace(/^[a-z]+(?= \/)/, (method) => method.toUpperCase());
 
 /** What a new definition adds, removes and changes, as rows of facts. */
-export const diffRows = (d: NonNullable<Preview["diff"]>) => (["added", "removed", "changed"] as const).filter((kind) => d[kind].length > 0).map((kind) => ({ name: t.diff[kind], value: listing(d[kind]) }));
+export const diffRows = (d: NonNullable<Preview["diff"]>) => (["added", "removed", "changed"] as const).filter((kind) => d[kind].length > 0).map((kind) => ({ name: t.diff[kind], value: listing(d[kind].map(requestLine)) }));
