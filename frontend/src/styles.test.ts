@@ -34,6 +34,11 @@ describe("styles", () => {
     expect(repeated(all)).toBeLessThanOrEqual(ceiling);
   });
 
+  it("are text of a style element, not its attributes", () => {
+    const broken = Object.entries(components).filter(([, source]) => /<style(?!>)/.test(source));
+    expect(broken.map(([name]) => name)).toEqual([]);
+  });
+
   it("count a body that stands in two rules, whatever the order of its declarations", () => {
     const css = "a { color: red; top: 0 } @media (width < 900px) { b { top: 0; color: red } } @keyframes x { to { top: 0; color: red } } c { top: 0 }";
     expect(repeated(bodies(css))).toBe(1);

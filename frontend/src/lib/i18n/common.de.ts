@@ -53,6 +53,8 @@ export default {
   offline: "Helix ist nicht verbunden. Sie können lesen, aber nichts ändern.",
   notAllowed: "Diese Sitzung darf das nicht. Öffnen Sie Helix über sein Fenster oder ein Terminal.",
   screenFailed: (title) => `${title} konnte nicht geladen werden`,
+  screenFailedHelp: "Das kann nach einer Aktualisierung von Helix vorkommen. Es ist nichts verloren.",
+  reloadPage: "Neu laden",
   unknownLink: "Helix kennt diesen Link nicht.",
   linkFailed: "Der Link konnte nicht erstellt werden",
   languageFailed: "Diese Sprache konnte nicht geladen werden",

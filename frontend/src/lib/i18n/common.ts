@@ -56,6 +56,8 @@ export const en = {
   offline: "Helix isn't connected. You can read, but not make changes.",
   notAllowed: "This session isn't allowed to do this. Use the Helix window or a terminal.",
   screenFailed: (title: string) => `${title} couldn't be loaded`,
+  screenFailedHelp: "This can happen after an update of Helix. Nothing is lost.",
+  reloadPage: "Reload",
   unknownLink: "Helix doesn't recognize this link.",
   linkFailed: "Couldn't create a link",
   languageFailed: "Couldn't load this language",

@@ -3,6 +3,7 @@ export { copy, openInBrowser, openURL } from "./browser";
 export { commands, keycaps, isMac, score, Commands } from "./commands.svelte";
 export type { Command, CommandList, CommandSource } from "./commands.svelte";
 export { diffLines, diffWords, fold } from "./diff";
+export { keepFocus } from "./focus";
 export * as format from "./format";
 export { base64 } from "./files";
 export { JobList, type Job } from "./jobs.svelte";

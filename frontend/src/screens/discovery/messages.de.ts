@@ -47,6 +47,7 @@ export default {
   run: "Ausführen",
   notActive: "Genehmigen Sie es zuerst.",
   turnedOff: "Dieses Werkzeug ist aus.",
+  revokedHelp: "Dieses Werkzeug ist widerrufen: nichts kann es ausführen. Fügen Sie seine Beschreibung erneut hinzu, um es zu verwenden.",
   enable: "Einschalten",
   disable: "Ausschalten",
   showRights: "Rechte zeigen",

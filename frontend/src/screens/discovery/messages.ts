@@ -48,6 +48,7 @@ export const en = {
   run: "Run",
   notActive: "Approve it first.",
   turnedOff: "This tool is off.",
+  revokedHelp: "This tool is revoked: nothing can run it. Add its description again to use it.",
   enable: "Turn on",
   disable: "Turn off",
   showRights: "Show rights",

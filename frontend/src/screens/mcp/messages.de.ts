@@ -61,6 +61,7 @@ export default {
   approveEntry: "Server genehmigen",
   approvedServer: (name: string) => `${name} wurde genehmigt`,
   lastError: "Der letzte Start ist fehlgeschlagen",
+  signInNeeded: "Dieser Server zeigt seine Werkzeuge erst nach einer Anmeldung oder mit einem Token in einem Header seiner Konfiguration.",
   signIn: "Anmelden",
   signInTitle: "Anmeldung",
   signInText: "Für Server mit Konten. Der Browser öffnet deren Seite; die Token bleiben verschlüsselt auf diesem Gerät.",

@@ -63,6 +63,7 @@ export const en = {
   approveEntry: "Approve server",
   approvedServer: (name: string) => `Approved ${name}`,
   lastError: "The last start failed",
+  signInNeeded: "This server shows its tools only after you sign in, or with a token in a header of its configuration.",
   signIn: "Sign in",
   signInTitle: "Sign-in",
   signInText: "For servers with accounts. The browser opens their page; the tokens stay encrypted on this device.",

@@ -52,7 +52,7 @@ export const en = {
   commandHint: "Press Space and say a command.",
   recordingNow: "Recording",
   pausedNow: "Paused",
-  quiet: "We hear nothing. Check that the microphone is on and the right one is selected.",
+  quiet: "No sound is coming in. Check that the microphone is on and the right one is selected.",
   clipped: "Too loud. Move away from the microphone.",
   preRoll: (ms: number) => `Listening: a recording begins ${number(ms / 1000)} s before you press Space.`,
   noMicrophone: "There is no microphone.",
