@@ -27,6 +27,8 @@ export class Conversation {
   readonly load = new Load<true>();
   /** Turns whose replaced answers are shown. */
   opened = $state.raw<ReadonlySet<string>>(new Set());
+  /** The tokens of what was undone. */
+  undone = $state.raw<ReadonlySet<string>>(new Set());
   /** The subagents, if there are any. */
   tree = $state.raw<readonly TreeNode[]>([]);
   readonly entries = $derived.by(() => entriesOf(this.chat, this.opened, this.tree));
@@ -191,8 +193,9 @@ export class Conversation {
   }
 
   /** Undoes what a tool did, with the token of its result. */
-  undo(tool: string, token: string): Promise<boolean> {
-    return this.#act(() => (tool.startsWith("memory") ? this.#rpc.call("memory.undo", { undoToken: token }) : this.#rpc.call("workspace.undo", { token })), t.cannotUndo);
+  async undo(tool: string, token: string): Promise<void> {
+    const done = await this.#act(() => (tool.startsWith("memory") ? this.#rpc.call("memory.undo", { undoToken: token }) : this.#rpc.call("workspace.undo", { token })), t.cannotUndo);
+    if (done) this.undone = new Set([...this.undone, token]);
   }
 
   /** Shows or hides the answers that a retry replaced. */
