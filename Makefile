@@ -187,7 +187,7 @@ check: setup ui check-generated check-format lint vet ## The fast part of test: 
 	cd frontend && npm run check && npm run test
 
 .PHONY: test
-test: setup build ## Everything that CI checks; a check that fails stops no other
+test: setup build ## Everything that CI checks; a failed check does not stop the others
 	$(call each,check-generated check-format lint vet test-go test-frontend test-demo test-e2e test-window); \
 	if [ -s $(SKIPPED) ]; then echo "skipped: $$(wc -l < $(SKIPPED)) tests did not run here"; sed 's/^/  /' $(SKIPPED); fi; \
 	if [ -s $(FLAKY) ]; then echo "flaky: these failed once and passed by themselves; mend them"; sed 's/^/  /' $(FLAKY); fi; \

@@ -174,10 +174,10 @@ func (s *Service) Record(ctx context.Context, entries ...Entry) error {
 // RecordWith is Record with a function that writes in the same transaction, such as the row of the
 // run that the entries are about; nil: none. The function may be called twice; see storage.Group.
 // It does not wait for the disk if all entries are the ends of acts: after a power failure an act
-// whose end was lost is found interrupted.
+// whose end was lost appears as interrupted.
 func (s *Service) RecordWith(ctx context.Context, with func(*storage.Tx) error, entries ...Entry) error {
 	write := s.db.Together().WriteUnsynced
-	if with == nil || slices.ContainsFunc(entries, func(e Entry) bool { return e.Action != Complete && e.Action != Error || e.Outcome == Denied }) {
+	if slices.ContainsFunc(entries, func(e Entry) bool { return e.Action != Complete && e.Action != Error || e.Outcome == Denied }) {
 		write = s.db.Together().Write
 	}
 	err := write(ctx, len(entries), func(tx *storage.Tx) error {

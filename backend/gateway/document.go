@@ -22,12 +22,12 @@ func (s *Server) Discover(context.Context, struct{}) (json.RawMessage, error) {
 
 func (s *Server) document() []byte {
 	s.docOnce.Do(func() {
-		if s.o.OpenRPC == nil {
-			s.doc = bytes.TrimSpace(s.api.Document(nil))
-			return
+		r, err := gzip.NewReader(bytes.NewReader(s.o.OpenRPC))
+		if err == nil {
+			s.doc, err = io.ReadAll(r)
 		}
-		if r, err := gzip.NewReader(bytes.NewReader(s.o.OpenRPC)); err == nil {
-			s.doc, _ = io.ReadAll(r) // it is part of the program
+		if err != nil { // there is none
+			s.doc = bytes.TrimSpace(s.api.Document(nil))
 		}
 	})
 	return s.doc

@@ -1,4 +1,4 @@
-// Screens that are full: a long API description and a log with failures, MCP servers in every state, thirty schedules,
+// Screens with a lot of content: a long API description and a log with failures, MCP servers in every state, thirty schedules,
 // two hundred memos, many conflicts. Each is looked at in both themes, small and in German.
 import { createServer } from "node:http";
 import { once } from "node:events";

@@ -21,7 +21,7 @@ export function keepFocus(main: () => HTMLElement | undefined): () => void {
     for (let el = e.target as HTMLElement | null; el instanceof HTMLElement; el = el.parentElement) all.push(el);
     path = all;
   };
-  // Who clicks beside all controls means to leave the one that has the focus.
+  // A click outside all controls is meant to leave the focused one.
   const pressed = (): void => {
     path = [];
   };
