@@ -352,25 +352,29 @@ func migrate(ctx context.Context, conn *pgx.Conn, c *pgx.ConnConfig) (n int, vec
 
 // migrateSet applies the migrations of a folder, which table lists.
 func migrateSet(ctx context.Context, c *pgx.ConnConfig, folder, table string) (int, error) {
-	files, err := fs.Sub(hubFiles, folder)
+	p, err := migrationSet(c, folder, table)
 	if err != nil {
 		return 0, err
+	}
+	defer p.Close() //nolint:errcheck // the work is already committed
+	done, err := p.Up(ctx)
+	return len(done), err
+}
+
+func migrationSet(c *pgx.ConnConfig, folder, table string) (*goose.Provider, error) {
+	files, err := fs.Sub(hubFiles, folder)
+	if err != nil {
+		return nil, err
 	}
 	db := stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `set role helix_owner`)
 		return err
 	}))
-	defer db.Close() //nolint:errcheck // the work is already committed
 	store, err := database.NewStore(database.DialectPostgres, table)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	p, err := goose.NewProvider(goose.DialectCustom, db, files, goose.WithStore(store))
-	if err != nil {
-		return 0, err
-	}
-	done, err := p.Up(ctx)
-	return len(done), err
+	return goose.NewProvider(goose.DialectCustom, db, files, goose.WithStore(store))
 }
 
 // adopt connects this device to a hub. All local rows are assigned to the hub's user and sent with
