@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/sync/errgroup"
 
 	"helix/backend/fault"
 	"helix/backend/storage"
@@ -55,6 +56,49 @@ func TestFullDiskWhileApplyingKeepsCursor(t *testing.T) {
 	limit(1 << 30)
 	b.now()
 	same(t, a, b)
+}
+
+func TestParallelIncrementsOfACounterAllCount(t *testing.T) {
+	t.Parallel()
+	a, b, _ := connected(t)
+	devices := []*device{a, b}
+	for len(devices) < 5 {
+		d := newDevice(t)
+		d.join(a)
+		devices = append(devices, d)
+	}
+	id := a.remember("counted")
+	settleAll(devices...)
+	var g errgroup.Group
+	for _, d := range devices {
+		for range 2 { // one increments while the other exchanges
+			g.Go(func() error {
+				for n := range 10 {
+					if err := d.db.Write(d.ctx, func(tx *storage.Tx) error {
+						_, err := tx.Exec(`UPDATE memories SET access_count = access_count + 1 WHERE id = ?`, id)
+						return err
+					}); err != nil {
+						return err
+					}
+					if n%3 == 0 {
+						if _, err := d.exchange(d.ctx, ""); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	settleAll(devices...)
+	for i, d := range devices {
+		if n := one[int](d, `SELECT access_count FROM memories WHERE id = ?`, id); n != 100 {
+			t.Errorf("device %d counted %d, want 100", i, n)
+		}
+	}
 }
 
 // While eight devices write concurrently, a device that follows the feed misses nothing.

@@ -1,11 +1,16 @@
 package cloudsync
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -355,6 +360,49 @@ func TestRelayRefusesBadFramesAndLives(t *testing.T) {
 		if websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
 			t.Errorf("a frame that is too large: %v", err)
 		}
+	}
+}
+
+// JavaScript reads numbers as floating-point numbers. A program in it that reads a frame and sends it back
+// still has the exact clocks and counters.
+func TestRelayNumbersAreExactInJavaScript(t *testing.T) {
+	t.Parallel()
+	d := newDevice(t)
+	url := d.relayServer()
+	a, b := dialRelay(t, url).hello("0"), dialRelay(t, url)
+	id := uuid.UUID(storage.NewID())
+	a.delta(id, `{"content":"from a program","access_count":"9223372036854775807"}`, math.MaxInt64, nil)
+	a.next("Ack")
+	b.hello("0")
+	_, frame, err := b.c.Read(b.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf(`const f = JSON.parse(require("fs").readFileSync(0, "utf8"));
+		f.device_id = %q; f.vector_clock.clocks[f.device_id] = 1; f.data = { access_count: f.data.access_count, content: "from JavaScript" };
+		console.log(JSON.stringify(f));`, b.id)
+	cmd := exec.Command("node", "-e", script)
+	cmd.Stdin = bytes.NewReader(frame)
+	sent, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("HELIX_LANES") != "required" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sendText(string(sent))
+	if f := b.next("Ack"); f.Result != "applied" { // merged: it doesn't know the newest version
+		t.Errorf("%+v, sent %s", f, sent)
+	}
+	f := a.next("Delta")
+	for f.DeviceID != b.id {
+		f = a.next("Delta")
+	}
+	if f.Clock[a.id] != math.MaxInt64 || f.Data["access_count"] != "9223372036854775807" {
+		t.Errorf("%+v", f)
+	}
+	if n := one[int64](d, `SELECT access_count FROM memories WHERE id = ? AND content = 'from JavaScript'`, id); n != math.MaxInt64 {
+		t.Errorf("counter %d", n)
 	}
 }
 

@@ -237,6 +237,9 @@ func localValue(c storage.SyncedColumn, v any) (any, error) {
 			return hex.DecodeString(strings.TrimPrefix(x, `\x`))
 		case "timestamptz":
 			at, err := time.Parse(time.RFC3339Nano, x)
+			if err != nil { // the hub's zone may have had an offset with seconds, before 1900
+				at, err = time.Parse("2006-01-02T15:04:05.999999999Z07:00:00", x)
+			}
 			return at.UnixMicro(), err
 		}
 		return x, nil

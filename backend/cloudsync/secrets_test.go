@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -182,5 +185,35 @@ func TestLogsAndErrorsHoldNoSecret(t *testing.T) {
 		if s == "" || strings.Contains(text, s) {
 			t.Errorf("%.8s… is in: %s", s, text)
 		}
+	}
+}
+
+// A service-role key bypasses row-level security. The product names one only to warn that it ignores it, and in
+// the self-test, which forges a claim.
+func TestNoSourceReadsAServiceRoleKey(t *testing.T) {
+	t.Parallel()
+	may := map[string]bool{"backend/config/load.go": true, "backend/cloudsync/selftest.go": true}
+	names := regexp.MustCompile(`(?i)service[_-]?role`)
+	read := 0
+	root := must[string](t)(filepath.Abs("../.."))
+	if err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		switch name := e.Name(); {
+		case e.IsDir() && (name == "node_modules" || name == "dist" || name == "e2e" || rel != "." && strings.HasPrefix(name, ".")):
+			return fs.SkipDir
+		case !slices.Contains([]string{".go", ".ts", ".js", ".mjs", ".svelte", ".sh", ".sql", ".json", ".yml", ".html"}, filepath.Ext(name)) && name != "Makefile", strings.Contains(name, "_test.go"), strings.Contains(name, ".test."):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		read++
+		if names.Match(text) && !may[filepath.ToSlash(rel)] {
+			t.Errorf("%s names a service role", rel)
+		}
+		return err
+	}); err != nil || read < 500 {
+		t.Errorf("%d files: %v", read, err)
 	}
 }

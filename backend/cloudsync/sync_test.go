@@ -3,8 +3,10 @@ package cloudsync
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -147,4 +149,72 @@ func TestTwoDevicesExchangeAllSyncedTables(t *testing.T) {
 	if x := a.now(); x.Pulled+x.Pushed+x.Merged != 0 {
 		t.Errorf("a round without changes: %+v", x)
 	}
+}
+
+// Times stay the same whatever the zones of the devices and of the hub are, in every way in which rows travel.
+// It runs alone, because it changes the zone of the process.
+func TestTimesSurviveAChangeOfZone(t *testing.T) {
+	testkit.SkipRaced(t, "one goroutine, which changes time.Local")
+	former := time.Local
+	defer func() { time.Local = former }()
+	dsn := newHub(t)
+	hub := admin(t, dsn)
+	var devices []*device
+	zones := func(ours, theirs string) {
+		t.Helper()
+		time.Local = must[*time.Location](t)(time.LoadLocation(ours))
+		if _, err := hub.Exec(t.Context(), `alter database `+must[*url.URL](t)(url.Parse(dsn)).Path[1:]+` set timezone = '`+theirs+`'`); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range devices { // new connections have the new zone
+			if err := d.exclusive(d.ctx, d.hangUp); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var ids []uuid.UUID
+	times := []string{"1970-01-01T00:00:00Z", "1874-06-01T12:00:00.000001Z", "2024-03-10T07:30:00.999999Z", "2024-11-03T06:30:00Z", "9998-12-31T23:59:59Z"}
+	write := func(d *device) {
+		for _, at := range times {
+			id := d.remember("at " + at)
+			d.exec(`UPDATE memories SET occurred_at = ?, created_at = ? WHERE id = ?`, must[time.Time](t)(time.Parse(time.RFC3339Nano, at)), must[time.Time](t)(time.Parse(time.RFC3339Nano, at)), id)
+			ids = append(ids, id)
+		}
+		d.fill(1, rand.New(rand.NewPCG(5, uint64(len(ids)))))
+	}
+	check := func(d *device) {
+		t.Helper()
+		d.noDeadLetters()
+		same(t, devices[0], d)
+		for i, id := range ids {
+			want := must[time.Time](t)(time.Parse(time.RFC3339Nano, times[i%len(times)])).UnixMicro()
+			if at, created := one[int64](d, `SELECT occurred_at FROM memories WHERE id = ?`, id), one[int64](d, `SELECT created_at FROM memories WHERE id = ?`, id); at != want || created != want {
+				t.Errorf("%s became %s and %s", times[i%len(times)], time.UnixMicro(at).UTC(), time.UnixMicro(created).UTC())
+			}
+		}
+	}
+	a, b := newDevice(t), newDevice(t)
+	devices = append(devices, a, b)
+	a.setUp(dsn)
+	zones("Asia/Kathmandu", "America/St_Johns")
+	write(a)
+	a.now()
+	zones("America/New_York", "Asia/Kolkata")
+	b.join(a)
+	b.now() // the first copy
+	check(b)
+	write(b)
+	b.now()
+	zones("Pacific/Chatham", "America/New_York")
+	a.now() // the feed
+	check(a)
+	a.manyFresh = 1
+	write(a)
+	a.now() // batches of new rows
+	a.exec(`UPDATE memories SET pinned = 1`)
+	a.now()
+	zones("Europe/Berlin", "Australia/Lord_Howe")
+	settleAll(b, a)
+	check(a)
+	check(b)
 }
