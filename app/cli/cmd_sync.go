@@ -288,13 +288,18 @@ func clipText(s string) string {
 }
 
 type syncResolveCmd struct {
-	ID    uuid.UUID `arg:"" name:"conflict" help:"ID of the conflict."`
+	ID    uuid.UUID `arg:"" optional:"" name:"conflict" help:"ID of the conflict."`
+	All   bool      `help:"Resolve all open conflicts, instead of one."`
+	Table string    `help:"With --all: only the conflicts of a table, such as memories."`
 	Keep  string    `required:"" enum:"mine,theirs,both,merged" help:"Which version to keep (${enum}). With both, theirs becomes a second item."`
 	Value string    `placeholder:"-" help:"With --keep merged: read the merged value from standard input."`
 }
 
 func (s *syncResolveCmd) Run(c *command) error {
-	p := cloudsync.ResolveParams{ConflictID: s.ID, Choice: s.Keep}
+	p := cloudsync.ResolveParams{ConflictID: s.ID, All: s.All, TableName: s.Table, Choice: s.Keep}
+	if s.All == (s.ID != uuid.Nil) {
+		return fault.Invalidf("Give the ID of a conflict, or --all.")
+	}
 	if s.Keep == "merged" {
 		if s.Value != "-" {
 			return fault.Invalidf("Provide the merged value on standard input with --value -.")
@@ -310,9 +315,16 @@ func (s *syncResolveCmd) Run(c *command) error {
 		}
 	}
 	return show(c, "sync.resolve", p, func(r cloudsync.ResolveResult) {
-		c.say("Resolved.")
-		if r.NewRowID != nil {
-			c.say("The second item is %s.", r.NewRowID)
+		switch {
+		case s.All:
+			c.say("%d resolved, %d skipped.", r.Resolved, r.Skipped)
+		case r.NewRowID != nil:
+			c.say("Resolved. The second item is %s.", r.NewRowID)
+		default:
+			c.say("Resolved.")
+		}
+		if r.UndoToken == "" {
+			return
 		}
 		c.say("Undo it within ten minutes with: helix sync undo %s", r.UndoToken)
 	})
@@ -323,7 +335,13 @@ type syncUndoCmd struct {
 }
 
 func (u *syncUndoCmd) Run(c *command) error {
-	return show(c, "sync.undo_resolve", cloudsync.UndoResolveParams{UndoToken: u.Token}, func(cloudsync.ResolveResult) { c.say("The conflict is open again.") })
+	return show(c, "sync.undo_resolve", cloudsync.UndoResolveParams{UndoToken: u.Token}, func(r cloudsync.ResolveResult) {
+		if r.Resolved+r.Skipped == 1 {
+			c.say("The conflict is open again.")
+			return
+		}
+		c.say("%d conflicts are open again; the items of %d have changed since.", r.Resolved, r.Skipped)
+	})
 }
 
 type syncDeadLettersCmd struct {

@@ -40,6 +40,8 @@ type ConflictInfo struct {
 	Base      json.RawMessage `json:"base"`
 	Mine      json.RawMessage `json:"mine"`
 	Theirs    json.RawMessage `json:"theirs"`
+	// ItemText is what the edit kept; only if the other device deleted the item.
+	ItemText string `json:"itemText,omitempty"`
 	// MineDevice and TheirsDevice are the names of the devices that wrote the two values; empty if
 	// unknown.
 	MineDevice   string     `json:"mineDevice"`
@@ -181,6 +183,9 @@ func (s *Service) conflict(tx *storage.Tx, id uuid.UUID) (c conflict, err error)
 	}
 	c.Title = c.of.title(c.item)
 	c.FieldType = c.of.fieldType(c.Field)
+	if c.FieldType == "deleted" {
+		c.ItemText = firstText(c.item, "content", "text", "code", "steps", "definition", "target_input", "description", "title", "name")
+	}
 	c.CanKeepBoth = c.of.canKeepBoth(c.Field) && !c.item.deleted()
 	if c.Status != "resolved" {
 		c.Suggested = c.suggested()
@@ -247,11 +252,17 @@ func (t table) canKeepBoth(field string) bool {
 
 // title returns the name under which a person knows the row.
 func (t table) title(r *localRow) string {
-	for _, name := range []string{"name", "title", "content", "text", "description", "layer_name", "alias"} {
+	s := firstText(r, "name", "title", "content", "text", "description", "layer_name", "alias")
+	if words := []rune(strings.Join(strings.Fields(s), " ")); len(words) > 60 {
+		return string(words[:60]) + "…"
+	}
+	return s
+}
+
+// firstText returns the first of the columns that has text.
+func firstText(r *localRow, columns ...string) string {
+	for _, name := range columns {
 		if s, _ := r.Values[name].(string); strings.TrimSpace(s) != "" {
-			if words := []rune(strings.Join(strings.Fields(s), " ")); len(words) > 60 {
-				return string(words[:60]) + "…"
-			}
 			return s
 		}
 	}

@@ -1,7 +1,9 @@
 package cloudsync
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"helix/backend/bus"
 	"helix/backend/fault"
 	"helix/backend/storage"
 )
@@ -128,6 +131,80 @@ func TestDefinitionsOfAToolCanBothBeKept(t *testing.T) {
 	}
 }
 
+// One call resolves all conflicts, in transactions of a limited size, and one token undoes them.
+func TestManyConflictsAreResolvedAndUndoneAtOnce(t *testing.T) {
+	t.Parallel()
+	a, b, _ := pair(t)
+	const n = 2*resolveBatch + 30
+	var ids []uuid.UUID
+	for i := range n {
+		ids = append(ids, a.remember(fmt.Sprint("red ", i)))
+	}
+	settleAll(a, b)
+	for i, id := range ids {
+		a.edit(id, fmt.Sprint("blue ", i))
+		if i > 0 {
+			b.edit(id, fmt.Sprint("green ", i))
+		}
+	}
+	b.exec(`UPDATE memories SET deleted_at = 5 WHERE id = ?`, ids[0]) // there can't be two of it
+	settleAll(a, b)
+	count := func(d *device, color string) int {
+		return one[int](d, `SELECT count(*) FROM memories WHERE deleted_at IS NULL AND content LIKE ?`, color+" %")
+	}
+	open := func(d *device) int {
+		return must[ConflictsResult](t)(d.Service.Conflicts(d.ctx, ConflictsParams{})).Total
+	}
+	if open(a) != n {
+		t.Fatalf("%d conflicts", open(a))
+	}
+	for _, bad := range []ResolveParams{
+		{Choice: "mine"}, {Choice: "mine", All: true, ConflictID: ids[0]}, {Choice: "mine", ConflictID: ids[0], TableName: "memories"},
+		{Choice: "merged", All: true, Value: json.RawMessage(`"x"`)},
+	} {
+		if _, err := a.Resolve(a.ctx, bad); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if r := must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{All: true, TableName: "schedules", Choice: "mine"})); r.Resolved+r.Skipped != 0 || r.UndoToken != "" {
+		t.Errorf("%+v", r)
+	}
+	r := must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{All: true, Choice: "both"}))
+	if r.Resolved != n-1 || r.Skipped != 1 || open(a) != 1 || count(a, "green") != n-1 || count(a, "blue") != n {
+		t.Errorf("%+v, %d open, %d green, %d blue", r, open(a), count(a, "green"), count(a, "blue"))
+	}
+	a.edit(ids[7], "edited since")
+	if r := must[ResolveResult](t)(a.UndoResolve(a.ctx, UndoResolveParams{r.UndoToken})); r.Resolved != n-2 || r.Skipped != 1 || open(a) != n-1 || count(a, "green")+count(a, "blue") != n {
+		t.Errorf("undo: %+v, %d open, %d items", r, open(a), count(a, "green")+count(a, "blue"))
+	}
+
+	if r := must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{All: true, Choice: "mine", Limit: 1})); r.Resolved < 1 || r.Resolved > resolveBatch || open(a) != n-1-r.Resolved {
+		t.Errorf("%+v, %d open", r, open(a))
+	} else {
+		must[ResolveResult](t)(a.UndoResolve(a.ctx, UndoResolveParams{r.UndoToken}))
+	}
+
+	// A canceled call keeps what it has resolved.
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer bus.Subscribe(a.db.Bus(), func(uuid.UUID, ConflictsChanged) { cancel() })()
+	if _, err := a.Resolve(ctx, ResolveParams{All: true, TableName: "memories", Choice: "theirs"}); err == nil || open(a) != n-1-resolveBatch {
+		t.Errorf("%v, %d open", err, open(a))
+	}
+	var list []uuid.UUID
+	for _, c := range must[ConflictsResult](t)(a.Service.Conflicts(a.ctx, ConflictsParams{Limit: 3})).Conflicts {
+		list = append(list, c.ID)
+	}
+	left := open(a)
+	if r := must[ResolveResult](t)(a.Resolve(a.ctx, ResolveParams{ConflictIDs: append(list, uuid.New()), Choice: "mine"})); r.Resolved != 3 || r.Skipped != 1 || open(a) != left-3 {
+		t.Errorf("%+v, %d open", r, open(a))
+	}
+	settleAll(a, b)
+	same(t, a, b)
+	if open(b) != left-3 {
+		t.Errorf("%d open on the other device", open(b))
+	}
+}
+
 func TestUndoRefusesWhatHasChangedSince(t *testing.T) {
 	t.Parallel()
 	a, b, _ := pair(t)
@@ -158,7 +235,7 @@ func TestDeleteAgainstEditCanBeDeletedAfterAll(t *testing.T) {
 	b.edit(id, "the key is green")
 	settleAll(a, b)
 	c := a.oneConflict()
-	if c.FieldType != "deleted" || c.Suggested != "theirs" || c.CanKeepBoth {
+	if c.FieldType != "deleted" || c.Suggested != "theirs" || c.CanKeepBoth || c.ItemText != "the key is green" {
 		t.Errorf("%+v", c)
 	}
 	if _, err := a.Resolve(a.ctx, ResolveParams{ConflictID: c.ID, Choice: "both"}); !fault.Is(err, fault.Invalid) {

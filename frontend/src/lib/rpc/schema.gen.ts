@@ -1687,6 +1687,8 @@ export interface CloudsyncConflictInfo {
   base: unknown;
   mine: unknown;
   theirs: unknown;
+  /** ItemText is what the edit kept; only if the other device deleted the item. */
+  itemText?: string;
   /** MineDevice and TheirsDevice are the names of the devices that wrote the two values; empty if unknown. */
   mineDevice: string;
   theirsDevice: string;
@@ -1867,22 +1869,31 @@ export interface CloudsyncRenameParams {
   name: string;
 }
 
-/** ResolveParams decide a conflict. */
+/** ResolveParams decide one conflict, a list of them, or all open ones. With several, those to which the choice does not apply are skipped. */
 export interface CloudsyncResolveParams {
-  conflictId: string;
-  /** Choice is mine, theirs, both or merged. If one device deleted the row and the other edited it, mine and theirs are the deletion and the edit. With both, the row keeps mine and a second row gets theirs. */
+  conflictId?: string;
+  conflictIds?: string[];
+  /** All selects all open conflicts; with TableName, those of a table. */
+  all?: boolean;
+  tableName?: string;
+  /** Limit ends a call with All when it has resolved so many or a few more; 0: no limit. */
+  limit?: number;
+  /** Choice is mine, theirs, both or merged. If one device deleted the row and the other edited it, mine and theirs are the deletion and the edit. With both, the row keeps mine and a second row gets theirs. Only one conflict can be merged. */
   choice: string;
   /** Value is the merged value; only for the choice merged. */
   value?: unknown;
 }
 
-/** ResolveResult identifies the row that was written. */
+/** ResolveResult tells what was written. */
 export interface CloudsyncResolveResult {
+  /** RowID is the row of the last resolved conflict. */
   rowId: string;
-  /** NewRowID is the id of the second row; only for the choice both. */
+  /** NewRowID is the id of its second row; only for the choice both. */
   newRowId?: string;
-  /** UndoToken undoes the resolution with sync.undo_resolve; valid for ten minutes. */
+  /** UndoToken undoes all resolutions of the call with sync.undo_resolve; valid for ten minutes. It is empty if none was resolved. */
   undoToken: string;
+  resolved: number;
+  skipped: number;
 }
 
 /** RetryParams name a dead letter. */
@@ -11616,9 +11627,9 @@ export interface Methods {
   "sync.purge": { params: TrashItemsParams; result: TrashPurgeResult };
   /** Changes the name of a device, which all devices of the person show. */
   "sync.rename_device": { params: CloudsyncRenameParams; result: Record<string, never> };
-  /** Writes the chosen value and closes the conflict on all devices. */
+  /** Writes the chosen value and closes the conflict on all devices. Several conflicts are resolved in transactions of at most 100; if the call is canceled, the resolved ones stay so. */
   "sync.resolve": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
-  /** Another name of sync.resolve. Writes the chosen value and closes the conflict on all devices. */
+  /** Another name of sync.resolve. Writes the chosen value and closes the conflict on all devices. Several conflicts are resolved in transactions of at most 100; if the call is canceled, the resolved ones stay so. */
   "sync.resolve_conflict": { params: CloudsyncResolveParams; result: CloudsyncResolveResult };
   /** Another name of trash.restore. Restores items. If the name of an item has been taken meanwhile a number is appended. Items that cannot be restored are listed with the reason; if none can, the call fails. */
   "sync.restore": { params: TrashItemsParams; result: TrashRestoreResult };
@@ -11642,7 +11653,7 @@ export interface Methods {
   "sync.status": { params: Record<string, never>; result: CloudsyncStatusResult };
   /** Another name of trash.list. Lists the items in the trash, latest first. */
   "sync.trash": { params: TrashListParams; result: TrashListResult };
-  /** Reopens a conflict and restores the item's previous values. It fails if the item has changed since. */
+  /** Reopens the conflicts of a call and restores the items' previous values. Items that have changed since are skipped; if all have, it fails. */
   "sync.undo_resolve": { params: CloudsyncUndoResolveParams; result: CloudsyncResolveResult };
   /** Returns version, uptime, memory and what is degraded. */
   "system.status": { params: Record<string, never>; result: GatewaySystemStatus };
@@ -12446,8 +12457,8 @@ export const METHODS = [
   { name: "sync.presence", scope: "read", costly: false },
   { name: "sync.purge", scope: "admin", costly: false, aliasOf: "trash.purge", deadlineMs: 3600000 },
   { name: "sync.rename_device", scope: "admin", costly: false },
-  { name: "sync.resolve", scope: "write", costly: false },
-  { name: "sync.resolve_conflict", scope: "write", costly: false, aliasOf: "sync.resolve" },
+  { name: "sync.resolve", scope: "write", costly: false, deadlineMs: 3600000 },
+  { name: "sync.resolve_conflict", scope: "write", costly: false, aliasOf: "sync.resolve", deadlineMs: 3600000 },
   { name: "sync.restore", scope: "write", costly: false, aliasOf: "trash.restore" },
   { name: "sync.resume", scope: "write", costly: false },
   { name: "sync.retry_dead_letter", scope: "write", costly: false },
@@ -12459,7 +12470,7 @@ export const METHODS = [
   { name: "sync.statistics", scope: "read", costly: false },
   { name: "sync.status", scope: "read", costly: false },
   { name: "sync.trash", scope: "read", costly: false, aliasOf: "trash.list" },
-  { name: "sync.undo_resolve", scope: "write", costly: false },
+  { name: "sync.undo_resolve", scope: "write", costly: false, deadlineMs: 3600000 },
   { name: "system.status", scope: "read", costly: false },
   { name: "system.stop", scope: "admin", costly: false },
   { name: "tokens.create", scope: "admin", costly: false },

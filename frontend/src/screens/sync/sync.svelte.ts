@@ -10,8 +10,8 @@ import { mergeable, resolvedText, textOf } from "./words";
 
 export type Messages = Pick<Notify, "error" | "ok" | "undo"> & { deferred(d: { title: string; text?: string; commit(): Promise<unknown> | void; revert(): void }): unknown };
 
-/** The largest page of conflicts. */
-const pageSize = 200;
+/** How many conflicts a call resolves, between which a person can stop. */
+const limit = 500;
 
 export class SyncScreen {
   readonly list: ListState<Conflict, { status: string }>;
@@ -26,6 +26,8 @@ export class SyncScreen {
   /** Devices whose access is about to end. */
   leaving = $state.raw<ReadonlySet<string>>(new Set());
   disconnecting = $state(false);
+  /** Stops resolving all conflicts, while that takes more than one call. The resolved ones stay so. */
+  stopResolving = $state.raw<(() => void) | null>(null);
   readonly #rpc: Rpc;
   readonly #notify: Messages;
   /** Functions that undo resolutions, newest last. U calls the last one. */
@@ -110,33 +112,32 @@ export class SyncScreen {
     this.#notify.ok(t.disconnected);
   }
 
-  /** Resolves conflicts with the same choice. Undo reopens them. */
-  async resolve(conflicts: readonly Conflict[], choice: Choice, value?: unknown): Promise<boolean> {
-    const tokens: string[] = [];
+  /** Resolves a conflict. Undo reopens it. */
+  async resolve(c: Conflict, choice: Choice, value?: unknown): Promise<boolean> {
     this.merged = null;
-    for (const c of conflicts) this.list.hide(c.id);
-    let failed: unknown;
-    for (const c of conflicts) {
-      try {
-        tokens.push((await this.#rpc.call("sync.resolve", { conflictId: c.id, choice, ...(choice === "merged" ? { value } : {}) })).undoToken);
-      } catch (e) {
-        failed = e;
-        if (conflicts.length === 1) break;
-      }
+    this.list.hide(c.id);
+    let token = "";
+    try {
+      token = (await this.#rpc.call("sync.resolve", { conflictId: c.id, choice, ...(choice === "merged" ? { value } : {}) })).undoToken;
+    } catch (e) {
+      this.#notify.error(e, t.resolveFailed(1));
     }
-    await this.list.unhide(...conflicts.map((c) => c.id));
+    await this.list.unhide(c.id);
     void this.status.load();
-    if (failed !== undefined) this.#notify.error(failed, t.resolveFailed(conflicts.length - tokens.length));
-    if (tokens.length === 0) return false;
+    if (token === "") return false;
+    this.#offerUndo([token], resolvedText(c, choice, this.name(c)), c.id);
+    return true;
+  }
+
+  #offerUndo(tokens: readonly string[], title: string, select?: string): void {
     const undo = async (): Promise<void> => {
       this.#undo = this.#undo.filter((u) => u !== undo);
       for (const undoToken of [...tokens].reverse()) await this.#rpc.call("sync.undo_resolve", { undoToken });
       await this.list.page.reload();
-      if (conflicts.length === 1) this.list.select(conflicts[0]!.id, "replace");
+      if (select !== undefined) this.list.select(select, "replace");
     };
     this.#undo.push(undo);
-    this.#notify.undo(conflicts.length === 1 ? resolvedText(conflicts[0]!, choice, this.name(conflicts[0]!)) : t.resolvedMany(tokens.length), undo);
-    return true;
+    this.#notify.undo(title, undo);
   }
 
   /** Undoes the latest resolution. The backend allows it for ten minutes; the message is shown for ten seconds. */
@@ -154,19 +155,27 @@ export class SyncScreen {
     return this.#undo.length > 0;
   }
 
-  /** Resolves all conflicts of a table with the same choice. */
-  async resolveTable(tableName: string, choice: Choice): Promise<void> {
-    const all: Conflict[] = [];
+  /** Resolves all open conflicts, or those of a table, with the same choice. Undo reopens them. */
+  async resolveAll(choice: Choice, tableName?: string): Promise<void> {
+    let stopped = false;
+    let resolved = 0;
+    const tokens: string[] = [];
+    this.merged = null;
     try {
-      for (let total = 1; all.length < total; ) {
-        const r = await this.#rpc.call("sync.conflicts", { tableName, limit: pageSize, offset: all.length });
-        total = r.conflicts.length === 0 ? 0 : r.total;
-        all.push(...r.conflicts);
+      for (let last = limit; last >= limit && !stopped; ) {
+        const r = await this.#rpc.call("sync.resolve", { all: true, choice, limit, ...(tableName === undefined ? {} : { tableName }) });
+        last = r.resolved;
+        resolved += last;
+        if (r.undoToken !== "") tokens.push(r.undoToken);
+        if (last >= limit) this.stopResolving = () => (stopped = true);
+        await this.status.load();
       }
     } catch (e) {
-      return this.#notify.error(e, t.resolveFailed(1));
+      this.#notify.error(e, t.resolveAllFailed);
     }
-    await this.resolve(choice === "both" ? all.filter((c) => c.canKeepBoth) : all, choice);
+    this.stopResolving = null;
+    await this.list.page.reload();
+    if (resolved > 0) this.#offerUndo(tokens, t.resolvedMany(resolved));
   }
 
   /** Starts editing a merged text, beginning with the current value. */
@@ -185,7 +194,7 @@ export class SyncScreen {
         return;
       }
     }
-    if (!(await this.resolve([c], "merged", text))) this.merged = text;
+    if (!(await this.resolve(c, "merged", text))) this.merged = text;
   }
 
   async retry(d: DeadLetter): Promise<void> {

@@ -74,13 +74,15 @@ async function setup(all: Conflict[] = ["a", "b", "c"].map((id) => conflict(id))
       return { conflicts: of.slice(p.offset ?? 0, (p.offset ?? 0) + (p.limit ?? 50)), total: of.length };
     },
     "sync.resolve": (p) => {
-      resolved.push([p.conflictId, p.choice, p.value]);
-      open = open.filter((c) => c.id !== p.conflictId);
-      return { rowId: "", undoToken: `undo-${p.conflictId}` };
+      const of = open.filter((c) => (p.all ? (p.tableName ?? c.tableName) === c.tableName && (p.choice !== "both" || c.canKeepBoth) : c.id === p.conflictId)).slice(0, p.limit ?? 1);
+      for (const c of of) resolved.push([c.id, p.choice, p.value]);
+      open = open.filter((c) => !of.includes(c));
+      return { rowId: "", undoToken: of.length === 0 ? "" : of.map((c) => c.id).join(" "), resolved: of.length, skipped: 0 };
     },
     "sync.undo_resolve": (p) => {
-      open = all.filter((c) => open.includes(c) || `undo-${c.id}` === p.undoToken);
-      return { rowId: "", undoToken: "" };
+      const back = p.undoToken.split(" ");
+      open = all.filter((c) => open.includes(c) || back.includes(c.id));
+      return { rowId: "", undoToken: "", resolved: back.length, skipped: 0 };
     },
     "sync.devices": () => ({ devices: [] }),
     "sync.revoke_device": () => ({}),
@@ -117,25 +119,41 @@ describe("the conflict inbox", () => {
   it("resolves a conflict, selects the next one, and U opens it again", async () => {
     const { s, said, resolved, ids } = await setup();
     s.list.select("a");
-    await s.resolve([s.list.selected!], "mine");
+    await s.resolve(s.list.selected!, "mine");
     expect([resolved, said, s.list.selectedId, ids()]).toEqual([[["a", "mine", undefined]], ["Kept mine: a"], "b", ["b", "c"]]);
     await s.undoLast();
     expect([ids(), s.list.selectedId, s.undoable]).toEqual([["a", "b", "c"], "a", false]);
   });
 
   it("resolves all of one table, however many there are, and one Undo opens all again", async () => {
-    const many = [...Array.from({ length: 250 }, (_, i) => conflict(`m${i}`)), conflict("t", { tableName: "custom_tools" }), conflict("one", { canKeepBoth: false })];
-    const { s, said, resolved, rpc, undo, ids } = await setup(many);
-    await s.resolveTable("memories", "both");
-    expect([resolved.length, said, ids()]).toEqual([250, ["Resolved 250 conflicts"], ["t", "one"]]);
+    const many = [...Array.from({ length: 1100 }, (_, i) => conflict(`m${i}`)), conflict("t", { tableName: "custom_tools" }), conflict("one", { canKeepBoth: false })];
+    const { s, said, resolved, rpc, undo, ids, state } = await setup(many);
+    await s.resolveAll("both", "memories");
+    expect([resolved.length, said, ids()]).toEqual([1100, ["Resolved 1,100 conflicts"], ["t", "one"]]);
+    expect(rpc.sent("sync.resolve")).toHaveLength(3);
     await undo();
-    expect(rpc.sent("sync.undo_resolve")).toHaveLength(250);
+    await state.load();
+    expect([rpc.sent("sync.undo_resolve").length, state.data?.conflicts]).toEqual([3, 1102]);
+  });
+
+  it("stops resolving all between two calls, and Undo opens what was resolved", async () => {
+    const { s, said, resolved, undo, state } = await setup(Array.from({ length: 1100 }, (_, i) => conflict(`m${i}`)));
+    const load = state.load.bind(state);
+    state.load = async () => {
+      await load();
+      s.stopResolving?.();
+    };
+    await s.resolveAll("theirs");
+    expect([resolved.length, said, s.stopResolving]).toEqual([500, ["Resolved 500 conflicts"], null]);
+    await undo();
+    await state.load();
+    expect(state.data?.conflicts).toBe(1100);
   });
 
   it("puts back what the backend refuses to resolve", async () => {
     const { s, said, rpc, ids } = await setup();
     rpc.failNext("sync.resolve", new RpcError({ kind: "conflict", message: "Already resolved on laptop." }));
-    expect(await s.resolve([s.list.rows[0]!], "theirs")).toBe(false);
+    expect(await s.resolve(s.list.rows[0]!, "theirs")).toBe(false);
     expect([said, ids(), s.undoable]).toEqual([["Couldn't resolve 1 conflict"], ["a", "b", "c"], false]);
   });
 
@@ -155,7 +173,7 @@ describe("the conflict inbox", () => {
   it("shows values as people read them", () => {
     const tool = conflict("t", { fieldType: "definition" });
     expect(textOf(tool, { code: "return 1", definition_hash: "x", capabilities: '["a"]' })).toBe('code:\nreturn 1\n\npermissions:\n[\n  "a"\n]');
-    expect(textOf(conflict("d", { fieldType: "deleted" }), null)).toBe("Edited and kept");
+    expect([textOf(conflict("d", { fieldType: "deleted" }), null), textOf(conflict("d", { fieldType: "deleted", itemText: "green" }), null)]).toEqual(["Edited and kept", "green"]);
     expect([textOf(conflict("b", { fieldType: "boolean" }), true), textOf(conflict("n"), null)]).toEqual(["yes", ""]);
     expect([mergeable(tool), mergeable(conflict("n"))]).toEqual([false, true]);
   });

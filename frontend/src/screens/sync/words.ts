@@ -9,7 +9,7 @@ const internal = /(_hash|_id|_size)$/;
 
 /** A value of a conflict as readable, comparable text. */
 export function textOf(c: Conflict, value: unknown): string {
-  if (c.fieldType === "deleted") return value === null ? t.edited : t.deleted(format.moment(String(value)));
+  if (c.fieldType === "deleted") return value === null ? c.itemText || t.edited : t.deleted(format.moment(String(value)));
   if (value === null || value === undefined) return "";
   if (c.fieldType === "definition")
     return Object.entries(value as Record<string, unknown>)
