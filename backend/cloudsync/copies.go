@@ -14,6 +14,9 @@ func (s *Service) registerAgain(ctx context.Context, l *local) error {
 	if err := s.skipSites(ctx, s.conn, l.site); err != nil {
 		return err
 	}
+	if err := s.adoptKeys(ctx, direct{s, s.conn}, l); err != nil { // those that the hub has for the former registration
+		return err
+	}
 	var d registration
 	if err := callJSON(ctx, s.conn, `select app.invite_device($1, $2, $3)`, &d, l.hub.Name, s.o.Platform, []byte{0}); err != nil {
 		return err

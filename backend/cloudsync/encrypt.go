@@ -74,9 +74,13 @@ func (c Cipher) open(table, column string, id uuid.UUID, text string) (string, e
 	if err != nil || e != nil || aead == nil || len(b) < aead.NonceSize() {
 		return "", keyError{version}
 	}
-	plain, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], additional(table, column, id, n))
-	if err != nil {
-		return "", keyError{version}
+	for _, aead := range []cipher.AEAD{aead, c.aeads[-n]} {
+		if aead == nil {
+			continue
+		}
+		if plain, err := aead.Open(nil, b[:aead.NonceSize()], b[aead.NonceSize():], additional(table, column, id, n)); err == nil {
+			return string(plain), nil
+		}
 	}
-	return string(plain), nil
+	return "", keyError{version}
 }

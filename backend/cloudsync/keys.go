@@ -26,7 +26,8 @@ import (
 )
 
 // keyRing holds the user's keys by version. New data is encrypted with the newest key; the older
-// ones are kept to decrypt existing data.
+// ones are kept to decrypt existing data. A key that the hub lost to another one of the same version v is
+// kept under -v.
 type keyRing map[int][]byte
 
 func newUserKey() []byte {
@@ -139,6 +140,16 @@ func (r keyRing) add(k sealedKeys) {
 			r[v] = k.Keys[v]
 		}
 	}
+}
+
+// replace takes the versions in k that differ from those in r and have a valid proof. It reports whether there were any.
+func (r keyRing) replace(k sealedKeys) (any bool) {
+	for _, v := range slices.Sorted(maps.Keys(k.Keys)) {
+		if signer := r[v-1]; v > 1 && r[v] != nil && signer != nil && !bytes.Equal(r[v], k.Keys[v]) && hmac.Equal(k.Proofs[v], keyProof(signer, v, k.Keys[v])) {
+			r[-v], r[v], any = r[v], k.Keys[v], true
+		}
+	}
+	return any
 }
 
 // sealFor encrypts keys so that only the owner of the public key can read them, with an ephemeral
@@ -276,6 +287,37 @@ func (s *Service) learnKeys(ctx context.Context, h link, l *local, private *ecdh
 	}
 	var r Round
 	return s.applyPage(ctx, nil, 0, &r)
+}
+
+// adoptKeys takes the keys of a hub that was restored from a backup, where it has others of the same versions: another
+// device rotated the key before this one was back. Newer keys of this device are signed again when they are sent.
+func (s *Service) adoptKeys(ctx context.Context, h link, l *local) error {
+	if !l.hub.Private {
+		return nil
+	}
+	private, err := s.boxKey(ctx)
+	if err != nil {
+		return err
+	}
+	ring, err := s.ring(ctx, *l)
+	if err != nil {
+		return err
+	}
+	var k hubKeys
+	if err := h.call(ctx, "keys", &k); err != nil {
+		return err
+	}
+	adopted := false
+	for _, x := range k.Sealed {
+		if got, err := openSealed(private, l.hub.Device, x.Sealed); err == nil { // otherwise learnKeys reports it
+			adopted = ring.replace(got) || adopted
+		}
+	}
+	if !adopted {
+		return nil
+	}
+	s.o.Logger.Info("took the keys of a restored hub", "version", k.Version)
+	return s.storeRing(ctx, l, ring, l.keyVersion, false)
 }
 
 // storeRing stores ring and makes version the key for new data. If again is set, all rows are

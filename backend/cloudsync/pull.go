@@ -309,6 +309,7 @@ func (a *applier) row(x remote) error {
 		}
 		return a.store(t, x.rowKey, theirs, false)
 	}
+	lost := false // the hub was restored, and its version was not derived from the one that it once had from here
 	if mine.known {
 		if a.whole {
 			if err := a.fill(t, x.rowKey, mine, theirs, o); err != nil {
@@ -323,6 +324,8 @@ func (a *applier) row(x remote) error {
 				return a.forget(x.rowKey)
 			}
 			return a.resend(t, x.rowKey, mine, theirs, o)
+		case Concurrent:
+			lost = a.whole
 		}
 	}
 	if o != nil && theirs.Meta.Vector.Covers(o.dot) { // the incoming version includes ours
@@ -340,7 +343,7 @@ func (a *applier) row(x remote) error {
 	if err != nil {
 		return err
 	}
-	if len(p.stamps) == 0 {
+	if len(p.stamps) == 0 && !lost {
 		return a.store(t, x.rowKey, theirs, true)
 	}
 	return a.merge(t, x.rowKey, mine, theirs, p)
@@ -379,6 +382,9 @@ func (a *applier) merge(t table, k rowKey, mine *localRow, theirs Version, p *pe
 	local := t.pendingVersion(mine, base, p, dot)
 	if base != nil && base.Meta.Dot == 0 {
 		base = nil // it holds only counts
+	}
+	if o := theirs.Meta.Vector; a.whole && base != nil && o.Compare(base.Meta.Vector) == Concurrent {
+		base = t.ancestor(local, theirs)
 	}
 	merged, conflicts := Merge(t.columns, base, local, theirs)
 	stamps := map[int]int64{}

@@ -54,6 +54,25 @@ func (a *applier) resend(t table, k rowKey, mine *localRow, theirs Version, o *o
 	return errors.Join(setBase(a.tx, k, text), relog(a.tx, k, "U", stamps), a.forget(k))
 }
 
+// ancestor returns what two versions have in common, for merging them when the hub has lost the version from which
+// both were derived. A field that only one of them has written since has the value of the other. If both
+// have, it has none, so that neither is overwritten silently.
+func (t table) ancestor(x, y Version) *Version {
+	out := Version{Values: map[string]any{}, Meta: newMeta()}
+	for _, c := range append(slices.Clone(t.columns), deletedColumn) {
+		from := x
+		if !y.Meta.Vector.Covers(x.Meta.Stamps[c.No].Dot) {
+			if from = y; !x.Meta.Vector.Covers(y.Meta.Stamps[c.No].Dot) {
+				continue
+			}
+		}
+		out.Values[c.Name] = from.Values[c.Name]
+		out.Meta.Stamps[c.No] = from.Meta.Stamps[c.No]
+		out.Meta.Adds[c.No] = from.Meta.Adds[c.No]
+	}
+	return &out
+}
+
 // skipSites makes the hub assign no site that a version on this device has. After a restore it would
 // assign those again that it assigned after the backup.
 func (s *Service) skipSites(ctx context.Context, c *pgx.Conn, own int64) error {

@@ -2,6 +2,8 @@ package cloudsync
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -128,5 +130,90 @@ func TestRestoredHubGetsNewerKeys(t *testing.T) {
 		if l := must[local](t)(d.local(d.ctx)); l.keyVersion != 4 {
 			t.Errorf("key version %d", l.keyVersion)
 		}
+	}
+}
+
+// Another device wrote a row after the hub was restored, before the device whose newer version the hub lost is back.
+// No edit is lost, whether or not the row has been edited since.
+func TestEditsOnBothSidesOfARestoreAreKept(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	fields, text, later, gone := a.remember("one"), a.remember("red"), a.remember("red"), a.remember("kept")
+	a.exec(`INSERT INTO memory_tags (memory_id, user_id, tag) VALUES (?, ?, 'old')`, fields, a.db.LocalUser().ID)
+	settleAll(a, b)
+	backup := backUp(t, dsn, a, b)
+	a.edit(fields, "two")
+	a.exec(`INSERT INTO memory_tags (memory_id, user_id, tag) VALUES (?, ?, 'new')`, fields, a.db.LocalUser().ID)
+	a.exec(`UPDATE memories SET access_count = access_count + 2 WHERE id = ?`, fields)
+	a.edit(text, "blue")
+	a.edit(later, "blue")
+	a.edit(gone, "edited")
+	a.now() // the hub loses these
+	restore(t, backup, a, b)
+	b.exec(`UPDATE memories SET pinned = 1, access_count = access_count + 3 WHERE id = ?`, fields)
+	b.edit(text, "green")
+	b.exec(`UPDATE memories SET pinned = 1 WHERE id = ?`, later)
+	b.exec(`UPDATE memories SET deleted_at = 5 WHERE id = ?`, gone)
+	b.now()
+	a.exec(`UPDATE memories SET salience = 71 WHERE id = ?`, later) // not sent yet
+	settleAll(a, b)
+	settleAll(a, b)
+	same(t, a, b)
+	for _, d := range []*device{a, b} {
+		d.noDeadLetters()
+		if got := one[string](d, `SELECT content || pinned || access_count || (SELECT group_concat(tag ORDER BY tag) FROM memory_tags WHERE memory_id = id) FROM memories WHERE id = ?`, fields); got != "two15new,old" {
+			t.Errorf("%q", got)
+		}
+		if got := one[string](d, `SELECT content || pinned || cast(salience AS INTEGER) FROM memories WHERE id = ?`, later); got != "blue171" {
+			t.Errorf("%q", got)
+		}
+		if got := one[string](d, `SELECT content || (deleted_at IS NULL) FROM memories WHERE id = ?`, gone); got != "edited1" {
+			t.Errorf("%q", got)
+		}
+	}
+	var of []string
+	for _, c := range must[ConflictsResult](t)(b.Service.Conflicts(b.ctx, ConflictsParams{})).Conflicts {
+		of = append(of, fmt.Sprint(c.RowID == text || c.RowID == gone, " ", c.Field))
+	}
+	if slices.Sort(of); fmt.Sprint(of) != "[true content true deleted_at]" {
+		t.Errorf("%v", of)
+	}
+}
+
+// A device rotated the key, and the hub was then restored from a backup before that. Another device rotates the key
+// before the first is back, so there are two keys of one version.
+func TestKeysOfOneVersionAfterARestore(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	id := a.remember("before")
+	settleAll(a, b)
+	backup := backUp(t, dsn, a, b)
+	must[RotateKeyResult](t)(a.RotateKey(a.ctx, struct{}{}))
+	must[RotateKeyResult](t)(a.RotateKey(a.ctx, struct{}{}))
+	a.edit(id, "written with a key that the hub lost")
+	a.now()
+	a.remember("packaged with that key")
+	must[int](t)(a.packageChanges(a.ctx))
+	restore(t, backup, a, b)
+	must[RotateKeyResult](t)(b.RotateKey(b.ctx, struct{}{}))
+	b.remember("written with the other key of that version")
+	b.now()
+	settleAll(a, b)
+	settleAll(a, b)
+	a.remember("after both")
+	b.remember("after both, too")
+	settleAll(a, b)
+	c := newDevice(t)
+	c.join(b)
+	settleAll(c, a, b)
+	same(t, a, b, c)
+	for _, d := range []*device{a, b, c} {
+		d.noDeadLetters()
+		if l := must[local](t)(d.local(d.ctx)); l.keyVersion != 3 {
+			t.Errorf("key version %d", l.keyVersion)
+		}
+	}
+	if n := one[int](c, `SELECT count(*) FROM memories`); n != 5 || c.text(id) != "written with a key that the hub lost" {
+		t.Errorf("%d items, %q", n, c.text(id))
 	}
 }
