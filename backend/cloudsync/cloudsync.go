@@ -63,6 +63,7 @@ type Service struct {
 
 	greeted time.Time // when conn last completed hello; guarded by turn
 	acked   time.Time // when the hub last heard from live up to where the feed is stored; guarded by turn
+	heard   int64     // the position of the last exchange that the hub has confirmed; guarded by turn
 	counts  counts    // guarded by turn
 	traffic traffic
 	blobs   blobState   // guarded by turn

@@ -21,11 +21,11 @@ import (
 // ends before the device's position because the hub was restored from a backup, or if this version of
 // Helix knows more fields than the one that read it. It reports whether the hub has yet to be read again.
 func (s *Service) checkHorizon(ctx context.Context, l local) (again bool, err error) {
-	var seq int64
+	var seq, acked int64
 	var known string
 	var begun bool
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		return tx.QueryRow(`SELECT coalesce(max(seq), 0), coalesce(max(fields), ''), coalesce(max(copying), 0), EXISTS (SELECT 1 FROM sync_progress) FROM sync_cursor`).Scan(&seq, &known, &again, &begun)
+		return tx.QueryRow(`SELECT coalesce(max(seq), 0), coalesce(max(fields), ''), coalesce(max(copying), 0), coalesce(max(acked), 0), EXISTS (SELECT 1 FROM sync_progress) FROM sync_cursor`).Scan(&seq, &known, &again, &acked, &begun)
 	}); err != nil {
 		return false, err
 	}
@@ -33,7 +33,7 @@ func (s *Service) checkHorizon(ctx context.Context, l local) (again bool, err er
 	upgraded := known != fields
 	stable := int64(l.greeting.Stable)
 	// The position is before what the hub has heard if a power failure has undone the last commits here.
-	behind := seq > int64(l.greeting.Head) || l.greeting.AckedSeq != 0 && (int64(l.greeting.AckedSeq) < stable || seq > 0 && seq < stable)
+	behind := seq > int64(l.greeting.Head) || l.greeting.AckedSeq != 0 && (int64(l.greeting.AckedSeq) < max(stable, acked) || seq > 0 && seq < stable)
 	if !upgraded && (again || !behind) {
 		return again, nil
 	}
@@ -132,7 +132,7 @@ func copyAgain(tx *storage.Tx) error {
 	if _, err := tx.Exec(`DELETE FROM sync_progress`); err != nil {
 		return err
 	}
-	_, err := tx.Exec(`INSERT INTO sync_cursor (one, copying) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET seq = 0, copying = 1`)
+	_, err := tx.Exec(`INSERT INTO sync_cursor (one, copying) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET seq = 0, copying = 1, acked = 0`)
 	return err
 }
 

@@ -253,7 +253,15 @@ func (s *Service) exchangeKeys(ctx context.Context, h link, l *local) error {
 	if err := h.call(ctx, "keys", &k); err != nil {
 		return err
 	}
-	for v := k.Version + 1; v <= l.keyVersion; v++ { // the hub was restored from a backup that lacks them
+	if k.Version < l.keyVersion { // the hub was restored from a backup that lacks them
+		if err := s.adoptKeys(ctx, h, l); err != nil {
+			return err
+		}
+		if ring, err = s.ring(ctx, *l); err != nil {
+			return err
+		}
+	}
+	for v := k.Version + 1; v <= l.keyVersion; v++ {
 		if err := s.handOn(ctx, h, k, ring, v, true); err != nil {
 			return err
 		}

@@ -56,6 +56,7 @@ func (s *Service) pull(ctx context.Context, h link, r *Round) error {
 			if err := h.ack(ctx, end); err != nil {
 				return err
 			}
+			s.heard = end
 			if err := s.unpackageFormer(ctx); err != nil || c == nil {
 				return err
 			}

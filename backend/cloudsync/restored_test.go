@@ -42,6 +42,16 @@ func restore(t *testing.T, backup string, devices ...*device) {
 	}
 }
 
+// knows makes a hub know the epoch of a device, as if the last hello was before the backup.
+func knows(t *testing.T, dsn string, d *device) local {
+	t.Helper()
+	l := must[local](t)(d.local(d.ctx))
+	if _, err := admin(t, dsn).Exec(t.Context(), `set role helix_owner; update public.sync_state set epoch = '`+l.epoch.String()+`' where device_id = '`+l.hub.Device.String()+`'`); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // A hub that was restored from a backup gets from the devices all that it lacks: new rows, newer
 // versions and deletions. Sites that were assigned after the backup are not assigned again.
 func TestRestoredHubGetsAgainWhatItLacks(t *testing.T) {
@@ -133,6 +143,35 @@ func TestRestoredHubGetsNewerKeys(t *testing.T) {
 	}
 }
 
+// A device read entries after its last hello, a hub that was restored to the moment between the two knows its epoch,
+// and the feed has grown again beyond its position.
+func TestEntriesReadSinceTheHelloBeforeABackupAreSent(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	c := newDevice(t)
+	c.join(a)
+	a.remember("in the backup")
+	settleAll(a, b, c)
+	backup := backUp(t, dsn, a, b, c)
+	lost := a.remember("read by b, then lost by the hub")
+	a.now()
+	b.now()
+	restore(t, backup, b, c)
+	l := knows(t, backup, b)
+	for i := range 10 {
+		c.remember(fmt.Sprint("after the restore ", i))
+	}
+	c.now()
+	settleAll(b, c)
+	same(t, b, c)
+	if c.text(lost) == "" || one[int](b, `SELECT count(*) FROM memories`) != 12 {
+		t.Errorf("%q, %d items", c.text(lost), one[int](b, `SELECT count(*) FROM memories`))
+	}
+	if now := must[local](t)(b.local(b.ctx)); now.site != l.site {
+		t.Error("it registered again")
+	}
+}
+
 // Another device wrote a row after the hub was restored, before the device whose newer version the hub lost is back.
 // No edit is lost, whether or not the row has been edited since.
 func TestEditsOnBothSidesOfARestoreAreKept(t *testing.T) {
@@ -184,6 +223,12 @@ func TestEditsOnBothSidesOfARestoreAreKept(t *testing.T) {
 // before the first is back, so there are two keys of one version.
 func TestKeysOfOneVersionAfterARestore(t *testing.T) {
 	t.Parallel()
+	for name, known := range map[string]bool{"the hub knows the device": true, "it registers again": false} {
+		t.Run(name, func(t *testing.T) { keysOfOneVersion(t, known) })
+	}
+}
+
+func keysOfOneVersion(t *testing.T, known bool) {
 	a, b, dsn := pair(t)
 	id := a.remember("before")
 	settleAll(a, b)
@@ -192,9 +237,13 @@ func TestKeysOfOneVersionAfterARestore(t *testing.T) {
 	must[RotateKeyResult](t)(a.RotateKey(a.ctx, struct{}{}))
 	a.edit(id, "written with a key that the hub lost")
 	a.now()
+	a.now() // tells the hub its position
 	a.remember("packaged with that key")
 	must[int](t)(a.packageChanges(a.ctx))
 	restore(t, backup, a, b)
+	if known {
+		knows(t, backup, a)
+	}
 	must[RotateKeyResult](t)(b.RotateKey(b.ctx, struct{}{}))
 	b.remember("written with the other key of that version")
 	b.now()

@@ -87,6 +87,11 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 	if err != nil {
 		return err
 	}
+	if again {
+		if err := s.adoptKeys(ctx, h, &l); err != nil {
+			return err
+		}
+	}
 	former, err := s.hasFormer(ctx)
 	if err != nil {
 		return err
@@ -162,7 +167,7 @@ func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string
 		}
 	}
 	return s.db.Write(ctx, func(tx *storage.Tx) error {
-		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at`, tx.Now)
+		_, err := tx.Exec(`INSERT INTO sync_cursor (one, synced_at, acked) VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET synced_at = excluded.synced_at, acked = max(acked, excluded.acked)`, tx.Now, s.heard)
 		return err
 	})
 }

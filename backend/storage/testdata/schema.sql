@@ -1548,7 +1548,7 @@ CREATE TABLE sync_cursor (
     pulled    INTEGER NOT NULL DEFAULT 0,
     pushed    INTEGER NOT NULL DEFAULT 0,
     synced_at INTEGER
-, changed_at INTEGER, copying INTEGER NOT NULL DEFAULT 0 CHECK (copying IN (0, 1)), pruned_at INTEGER, fields TEXT) STRICT;
+, changed_at INTEGER, copying INTEGER NOT NULL DEFAULT 0 CHECK (copying IN (0, 1)), pruned_at INTEGER, fields TEXT, acked INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE sync_dead_letter (
     op_id      BLOB PRIMARY KEY CHECK (length(op_id) = 16),
