@@ -11,9 +11,8 @@ import (
 )
 
 // A hub that was restored from a backup lacks versions that it once acknowledged. It is noticed because
-// its feed ends before this device's position, or because it does not know this device's newest epoch, or
-// knows an earlier position of this device than it once confirmed.
-// This device then reads the whole hub again and sends what the hub lacks.
+// its feed ends before this device's position, because it does not know this device's newest epoch, or because
+// it knows an earlier position of this device than it once confirmed. This device then reads the whole hub again and sends what the hub lacks.
 
 // resend logs a row for sending again, because the hub's version is an older one. Its counters and its
 // version vector stay, so that two devices that send it again agree.
