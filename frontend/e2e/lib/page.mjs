@@ -102,7 +102,7 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   /** What axe finds fails the suite at its end. */
   t.axe = async (where, rules) => {
     if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe.source); // once for each document: it takes long
-    const found = await page.evaluate(async (runOnly) => (await window.axe.run({ runOnly, resultTypes: ["violations"] })).violations, rules ?? tags);
+    const found = await page.evaluate(async (runOnly) => (await window.axe.run({ runOnly, resultTypes: ["violations"], preload: false })).violations, rules ?? tags);
     // The tip of what is under the pointer belongs to no landmark, and a slow page shows it late.
     const violations = found
       .map((v) => (v.id === "region" ? { ...v, nodes: v.nodes.filter((n) => !n.html.includes("data-tooltip-content")) } : v))
