@@ -1,5 +1,5 @@
 // What a suite gets: a page that is signed in, and the few things it does with it.
-import AxeBuilder from "@axe-core/playwright";
+import axe from "axe-core";
 import { mkdir, readFile } from "node:fs/promises";
 import path from "node:path";
 
@@ -101,12 +101,10 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
   };
   /** What axe finds fails the suite at its end. */
   t.axe = async (where, rules) => {
-    const axe = new AxeBuilder({ page })
-      .setLegacyMode(true) // there are no frames, and a page for each look takes long
-      .options({ resultTypes: ["violations"] });
-    const found = await (rules ? axe.withRules(rules) : axe.withTags(tags)).analyze();
+    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe.source); // once for each document: it takes long
+    const found = await page.evaluate(async (runOnly) => (await window.axe.run({ runOnly, resultTypes: ["violations"], preload: false })).violations, rules ?? tags);
     // The tip of what is under the pointer belongs to no landmark, and a slow page shows it late.
-    const violations = found.violations
+    const violations = found
       .map((v) => (v.id === "region" ? { ...v, nodes: v.nodes.filter((n) => !n.html.includes("data-tooltip-content")) } : v))
       .filter((v) => v.nodes.length > 0);
     if (violations.length === 0) return;
