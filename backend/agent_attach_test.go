@@ -337,3 +337,20 @@ func (c *chatter) approve(id uuid.UUID, scope string) {
 	c.call("approvals.get", permission.GetApprovalParams{ID: id}, &asked)
 	c.call("approvals.decide", permission.AnswerParams{ID: id, Decision: "approve", Scope: scope, DefinitionHash: asked.DefinitionHash}, nil)
 }
+
+// Results of evaluations are kept for 90 days.
+func TestOldEvaluationsArePruned(t *testing.T) {
+	t.Parallel()
+	c := newChatter(t, testOptions(t.TempDir()))
+	for _, days := range []int64{89, 91} {
+		c.exec(`INSERT INTO eval_runs (id, user_id, eval_id, scenario, live, passed, problems, metrics, build, at) VALUES (?1, ?2, ?1, 'greeting', 0, 1, '[]', '{}', 'test', unixepoch() * 1000000 - ?3)`,
+			uuid.New(), c.b.LocalUser(), days*24*3600*1e6)
+	}
+	c.call("storage.prune", map[string]any{}, nil)
+	var left int
+	if err := c.b.DB.Read(c.ctx(), func(tx *storage.Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM eval_runs`).Scan(&left)
+	}); err != nil || left != 1 {
+		t.Errorf("%v, %d results left, want 1", err, left)
+	}
+}

@@ -57,8 +57,8 @@ func TestStoredLogs(t *testing.T) {
 				}
 				fmt.Fprintf(&b, "request, %d exchanges left out:\n%s\n", left, raw)
 			}
-			var next effect
-			st, next = Next(st, Event{Seq: int64(i) + 1, Turn: e.Turn, At: e.At, Body: body})
+			st.apply(Event{Seq: int64(i) + 1, Turn: e.Turn, At: e.At, Body: body})
+			next := st.todo()
 			fmt.Fprintf(&b, "%d %s: then %s", i+1, e.Type, [...]string{"nothing", "start", "call", "tools", "finish"}[next.kind])
 			if next.kind == effectFinish {
 				fmt.Fprintf(&b, " as %s, %s", next.end.State, next.end.Reason)

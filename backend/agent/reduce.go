@@ -129,12 +129,7 @@ type effect struct {
 	end  turnFinished
 }
 
-// Next folds an event into a state. It changes s in place and returns it for convenience.
-func Next(s *State, e Event) (*State, effect) {
-	s.apply(e)
-	return s, s.todo()
-}
-
+// apply folds an event into the state.
 func (s *State) apply(e Event) {
 	s.Seq = e.Seq
 	t := s.Turn

@@ -169,7 +169,7 @@ func segmentHead(t *testing.T, line string) *Head {
 	if err := parseSegment([]byte(line), &s); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	h := s.head()
+	h := Head{Device: s.Device}.with(&s)
 	return &h
 }
 

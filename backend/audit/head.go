@@ -49,8 +49,6 @@ func (s *segment) signed() SignedSegment {
 		PublicKey: hex.EncodeToString(s.Key), Signature: hex.EncodeToString(s.Signature), SignedAt: s.SignedAt}
 }
 
-func (s *segment) head() Head { return Head{Device: s.Device}.with(s) }
-
 // with returns h with a segment; nil stands for the state before the first.
 func (h Head) with(s *segment) Head {
 	if s != nil {

@@ -233,7 +233,7 @@ func TestEarlierVersion(t *testing.T) {
 	var h Head
 	if err := e.db.Read(e.ctx, func(tx *storage.Tx) error {
 		g, err := lastSegment(tx, tx.Device().ID)
-		h = g.head()
+		h = Head{Device: g.Device}.with(g)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -73,16 +73,3 @@ type Config struct {
 
 	LogLevel string `key:"log.level" default:"info" enum:"debug,info,warn,error" help:"How much is written to the log."`
 }
-
-// Default returns the configuration without any file, variable or flag.
-func Default() Config {
-	var c Config
-	for _, s := range settings() {
-		v, err := s.Parse(s.def)
-		if err != nil {
-			panic("config: default of " + s.Key + ": " + err.Error()) // a test covers all of them
-		}
-		s.put(&c, v)
-	}
-	return c
-}

@@ -97,7 +97,10 @@ func TestEverySettingHasTagsAndDefault(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	c := Default()
+	var c Config
+	for _, s := range settings() {
+		s.put(&c, s.Default())
+	}
 	if !c.GatewayEnabled || c.GatewayAddr != "127.0.0.1:18789" || c.GatewayCallTimeout != time.Minute || c.HistoryMaxAge != 90*24*time.Hour ||
 		c.BackupMaxBytes != 10<<30 || c.GatewayOrigins == nil || len(c.GatewayOrigins) != 0 || c.SandboxMinIsolation != "process" {
 		t.Errorf("%+v", c)

@@ -2,12 +2,14 @@ package permission
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -286,6 +288,34 @@ func TestRevokeSubjectAndDisable(t *testing.T) {
 	<-b.Done()
 	if b.Err() == nil {
 		t.Fatal("a disabled tool runs on")
+	}
+}
+
+// The first preview of a skill reads the grants of all its steps at once.
+func TestPreviewQueriesDoNotGrowWithSteps(t *testing.T) {
+	t.Parallel()
+	e := setup(t, Options{})
+	count := func(name string, steps int) (n int64) {
+		skill := e.tool(name, apiCap)
+		var list []Step
+		for i := range steps {
+			sub := e.tool(fmt.Sprint(name, "-", i), apiCap)
+			list = append(list, Step{ID: fmt.Sprint(i), Subject: sub, Tier: SideEffecting}, Step{ID: fmt.Sprint(i, "-again"), Subject: sub})
+		}
+		e.shop.mu.Lock()
+		e.shop.steps[skill.ID] = list
+		e.shop.mu.Unlock()
+		var queries atomic.Int64
+		e.db.OnStatement(func(string, []driver.NamedValue) { queries.Add(1) })
+		defer e.db.OnStatement(nil)
+		p, err := e.s.Preview(e.ctx, PreviewParams{Subject: PreviewSubject{Kind: "skill", ID: skill.ID}})
+		if err != nil || len(p.Steps) != 2*steps {
+			t.Fatalf("%v, %d steps", err, len(p.Steps))
+		}
+		return queries.Load()
+	}
+	if few, many := count("few", 1), count("many", 30); few == 0 || many != few {
+		t.Errorf("%d queries for 30 tools, %d for one", many, few)
 	}
 }
 

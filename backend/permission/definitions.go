@@ -191,10 +191,11 @@ func (s *Service) GrantedTx(tx *storage.Tx, sub Subject, wants []Want) (bool, er
 		return false, err
 	}
 	sp := s.space()
-	sh, err := loadSubjectGrants(tx, user, sub, sp)
+	found, err := loadGrants(tx, user, []Subject{sub}, sp)
 	if err != nil {
 		return false, err
 	}
+	sh := found[0]
 	for _, w := range wants {
 		want := compile(w.Capability, w.Resource, sp, sub)
 		denied := slices.ContainsFunc(sh.denials, func(r rule) bool { return r.covers(&want) })

@@ -81,6 +81,13 @@ func (s *Service) Preview(ctx context.Context, p PreviewParams) (PreviewResult, 
 	}
 	var top Tier
 	if err := s.db.Read(ctx, func(tx *storage.Tx) error { // one snapshot for all steps
+		subs := []Subject{root}
+		for i := range steps {
+			subs = append(subs, steps[i].Subject)
+		}
+		if err := s.loadUncached(tx, user, subs); err != nil {
+			return err
+		}
 		if err := pv.check(tx.Context(), root); err != nil {
 			return err
 		}

@@ -59,58 +59,98 @@ func (s *Service) grantsOf(ctx context.Context, user uuid.UUID, sub Subject, fre
 		}
 	}
 	s.mu.RUnlock()
-	var sh *subjectGrants
+	var found []*subjectGrants
 	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		sh, err = loadSubjectGrants(tx, user, sub, s.space())
+		found, err = loadGrants(tx, user, []Subject{sub}, s.space())
 		return err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gens[user] == gen {
-		s.userCacheLocked(user).shelves[key] = sh
-	}
-	return sh, gen, nil
+	s.cacheGrants(user, gen, []Subject{sub}, found)
+	return found[0], gen, nil
 }
 
-func loadSubjectGrants(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) (*subjectGrants, error) {
-	sh := &subjectGrants{grants: map[Capability][]grant{}, approved: map[[32]byte]bool{}}
-	err := tx.Select(`SELECT id, definition_hash, capability, resource, scope, run_id, session_id, coalesce(uses_left, 0), coalesce(expires_at, 0), suspended_at IS NOT NULL, origin, created_at
-		FROM capability_grants WHERE user_id = ? AND subject_kind = ? AND subject_id = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, id`,
-		user, sub.Kind, sub.ID, tx.Now).Each(func(row storage.Row) error {
+// loadUncached caches the state of those of subs that are not cached yet.
+func (s *Service) loadUncached(tx *storage.Tx, user uuid.UUID, subs []Subject) error {
+	var missing []Subject
+	listed := map[string]bool{}
+	s.mu.RLock()
+	gen, b := s.gens[user], s.caches[user]
+	for _, sub := range subs {
+		key := subjectKey(sub.Kind, sub.ID)
+		if !listed[key] && (b == nil || b.shelves[key] == nil) {
+			missing = append(missing, sub)
+		}
+		listed[key] = true
+	}
+	s.mu.RUnlock()
+	if len(missing) == 0 {
+		return nil
+	}
+	found, err := loadGrants(tx, user, missing, s.space())
+	if err != nil {
+		return err
+	}
+	s.cacheGrants(user, gen, missing, found)
+	return nil
+}
+
+// cacheGrants caches what was read at generation gen, unless the user's permissions have changed since.
+func (s *Service) cacheGrants(user uuid.UUID, gen uint64, subs []Subject, found []*subjectGrants) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gens[user] != gen {
+		return
+	}
+	for i, sub := range subs {
+		s.userCacheLocked(user).shelves[subjectKey(sub.Kind, sub.ID)] = found[i]
+	}
+}
+
+// loadGrants returns the state of each of subs, with one query a table.
+func loadGrants(tx *storage.Tx, user uuid.UUID, subs []Subject, sp *space) ([]*subjectGrants, error) {
+	found := make([]*subjectGrants, len(subs))
+	keys := make([][2]string, len(subs))
+	for i, sub := range subs {
+		found[i] = &subjectGrants{grants: map[Capability][]grant{}, approved: map[[32]byte]bool{}}
+		keys[i] = [2]string{sub.Kind, sub.ID}
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return nil, err
+	}
+	err = tx.Select(`SELECT s.key, g.id, definition_hash, capability, resource, scope, run_id, session_id, coalesce(uses_left, 0), coalesce(expires_at, 0), suspended_at IS NOT NULL, origin, created_at
+		FROM json_each(?) s CROSS JOIN capability_grants g ON user_id = ? AND subject_kind = s.value ->> 0 AND subject_id = s.value ->> 1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at, g.id`,
+		string(list), user, tx.Now).Each(func(row storage.Row) error {
+		var i int
 		var g grant
 		var hash, run, session []byte
 		var pattern string
-		if err := row.Scan(&g.id, &hash, &g.cap, &pattern, &g.scope, &run, &session, &g.uses, &g.expires, &g.suspended, &g.origin, &g.created); err != nil {
+		if err := row.Scan(&i, &g.id, &hash, &g.cap, &pattern, &g.scope, &run, &session, &g.uses, &g.expires, &g.suspended, &g.origin, &g.created); err != nil {
 			return err
 		}
 		copy(g.hash[:], hash)
 		copy(g.run[:], run)
 		copy(g.session[:], session)
-		g.rule = compile(g.cap, pattern, sp, sub)
+		g.rule = compile(g.cap, pattern, sp, subs[i])
+		sh := found[i]
 		sh.grants[g.cap] = append(sh.grants[g.cap], g)
 		sh.count++
 		spent := g.scope == "once" && g.uses == 0
-		sh.bound = sh.bound || !spent && (g.suspended || g.hash != sub.DefinitionHash)
+		sh.bound = sh.bound || !spent && (g.suspended || g.hash != subs[i].DefinitionHash)
 		sh.unbound = sh.unbound || g.scope == "run" && g.run == uuid.Nil
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := sh.loadDenials(tx, user, sub, sp); err != nil {
-		return nil, err
-	}
-	return sh, sh.loadDefinitions(tx, user, sub)
-}
-
-func (sh *subjectGrants) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject, sp *space) error {
-	return tx.Select(`SELECT capability, resource FROM capability_denials WHERE user_id = ? AND subject_kind IN (?, '*') AND subject_id IN (?, '*') AND deleted_at IS NULL`, user, sub.Kind, sub.ID).Each(func(row storage.Row) error {
+	err = tx.Select(`SELECT s.key, capability, resource FROM json_each(?) s CROSS JOIN capability_denials
+		ON user_id = ? AND subject_kind IN (s.value ->> 0, '*') AND subject_id IN (s.value ->> 1, '*') AND deleted_at IS NULL`, string(list), user).Each(func(row storage.Row) error {
+		var i int
 		var c Capability
 		var pattern string
-		if err := row.Scan(&c, &pattern); err != nil {
+		if err := row.Scan(&i, &c, &pattern); err != nil {
 			return err
 		}
 		r := rule{cap: c, raw: pattern, any: true}
@@ -118,25 +158,27 @@ func (sh *subjectGrants) loadDenials(tx *storage.Tx, user uuid.UUID, sub Subject
 			// A pattern that cannot be parsed, such as one from another device, denies everything
 			// of its capability, because a denial must never become ineffective.
 			normal, err := Normalize(c, pattern)
-			if r = compile(c, normal, sp, sub); err != nil || r.none {
+			if r = compile(c, normal, sp, subs[i]); err != nil || r.none {
 				r = rule{cap: c, raw: pattern, any: true}
 			}
 		}
-		sh.denials = append(sh.denials, r)
+		found[i].denials = append(found[i].denials, r)
 		return nil
 	})
-}
-
-func (sh *subjectGrants) loadDefinitions(tx *storage.Tx, user uuid.UUID, sub Subject) error {
-	return tx.Select(`SELECT hash, approved_at IS NOT NULL FROM definitions WHERE user_id = ? AND subject_kind = ? AND subject_id = ?`, user, sub.Kind, sub.ID).Each(func(row storage.Row) error {
+	if err != nil {
+		return nil, err
+	}
+	return found, tx.Select(`SELECT s.key, hash, approved_at IS NOT NULL FROM json_each(?) s CROSS JOIN definitions
+		ON user_id = ? AND subject_kind = s.value ->> 0 AND subject_id = s.value ->> 1`, string(list), user).Each(func(row storage.Row) error {
+		var i int
 		var h []byte
 		var ok bool
-		if err := row.Scan(&h, &ok); err != nil {
+		if err := row.Scan(&i, &h, &ok); err != nil {
 			return err
 		}
-		sh.seen = true
+		found[i].seen = true
 		if ok {
-			sh.approved[[32]byte(h)] = true
+			found[i].approved[[32]byte(h)] = true
 		}
 		return nil
 	})

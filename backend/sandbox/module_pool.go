@@ -308,12 +308,6 @@ func (c *moduleCode) trim(before time.Time) {
 	}
 }
 
-func (c *moduleCode) counts() (idle int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.idle)
-}
-
 func (c *moduleCode) close() {
 	c.mu.Lock()
 	idle, memories := c.idle, c.memories

@@ -194,3 +194,9 @@ func BenchmarkModuleGo(b *testing.B) {
 		}
 	}
 }
+
+func (c *moduleCode) counts() (idle int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.idle)
+}

@@ -185,6 +185,20 @@ func TestDiskThatFailsAtEveryCall(t *testing.T) {
 	}
 }
 
+// A first start on a disk that runs full leaves nothing that the next start takes for lost data.
+func TestFirstStartOnFullDisk(t *testing.T) {
+	t.Parallel()
+	for n := range 12 {
+		dir := t.TempDir()
+		cmd := osexec.Command(os.Args[0], "-test.run=^TestFaultProgram$", "-test.v")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=full:%d:forever", faultEnv, n+1), faultDir+"="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("call %d: %v\n%s", n+1, err, out)
+		}
+		checkPromised(t, dir, fmt.Sprintf("full from call %d", n+1), nil)
+	}
+}
+
 func checkPromised(t *testing.T, dir, what string, promised map[string]bool) {
 	t.Helper()
 	db, err := crashOpen(t.Context(), dir)

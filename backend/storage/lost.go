@@ -65,7 +65,10 @@ func (db *DB) traces() (out []string) {
 	kept, _ := readDirIf(dir)
 	for _, e := range kept {
 		if strings.HasPrefix(e.Name(), "replaced-") || strings.HasPrefix(e.Name(), "corrupt-") {
-			out = append(out, "earlier data is in "+filepath.Join(dir, e.Name()))
+			// A folder that is empty was left when the disk was full before anything was moved to it.
+			if files, err := os.ReadDir(filepath.Join(dir, e.Name())); err != nil || len(files) > 0 {
+				out = append(out, "earlier data is in "+filepath.Join(dir, e.Name()))
+			}
 		}
 	}
 	return out

@@ -89,7 +89,7 @@ func TestCommandsAreRecognizedAndOtherSpeechIsNot(t *testing.T) {
 	for i, c := range p.Commands {
 		for _, text := range c.Said {
 			total++
-			hits, near := findMatches(list, text, now)
+			hits, near := matchWords(list, words(text), now)
 			if decide(hits) == DecideRun && hits[0].Name == fmt.Sprint(i) {
 				accepted++
 				continue
@@ -103,7 +103,7 @@ func TestCommandsAreRecognizedAndOtherSpeechIsNot(t *testing.T) {
 	others := slices.Concat(p.NearMisses, p.Sentences, noise(t, 1000))
 	wrong, near := 0, 0
 	for i, text := range others {
-		if hits, _ := findMatches(list, text, now); decide(hits) != DecideNone && hits[0].score < 1 {
+		if hits, _ := matchWords(list, words(text), now); decide(hits) != DecideNone && hits[0].score < 1 {
 			wrong++
 			t.Logf("accepted: %q as %q with %.2f", text, hits[0].TriggerPhrase, hits[0].score)
 			if i < len(p.NearMisses) {
@@ -135,7 +135,7 @@ func TestSlotsHaveTypedValues(t *testing.T) {
 		"what happened on the 2nd of May":               `{"day":"2026-05-02"}`,
 		"What happened on January first":                `{"day":"2027-01-01"}`,
 	} {
-		hits, _ := findMatches(list, text, now)
+		hits, _ := matchWords(list, words(text), now)
 		if len(hits) == 0 {
 			t.Errorf("%q: no match", text)
 			continue
@@ -145,14 +145,14 @@ func TestSlotsHaveTypedValues(t *testing.T) {
 		}
 	}
 	for text, amount := range map[string]float64{"add 1,250 euros to rent": 1250, "add 2,5 euros to rent": 2.5, "add 1,250.75 euros to rent": 1250.75, "add 2.50 euros to rent": 2.5} {
-		if hits, _ := findMatches(list, text, now); len(hits) == 0 || hits[0].slots["amount"] != amount {
+		if hits, _ := matchWords(list, words(text), now); len(hits) == 0 || hits[0].slots["amount"] != amount {
 			t.Errorf("%q: %+v", text, hits)
 		}
 	}
-	if hits, _ := findMatches(list, "set a timer for ½ hour", now); len(hits) == 0 || hits[0].Problem == "" {
+	if hits, _ := matchWords(list, words("set a timer for ½ hour"), now); len(hits) == 0 || hits[0].Problem == "" {
 		t.Errorf("½ hour: %+v", hits)
 	}
-	hits, _ := findMatches(list, "add five euros to savings", now)
+	hits, _ := matchWords(list, words("add five euros to savings"), now)
 	if len(hits) == 0 || decide(hits) != DecideNone || !strings.Contains(hits[0].Problem, "food, travel, rent") {
 		t.Errorf("%+v", hits)
 	}
@@ -167,7 +167,7 @@ func TestThresholdIsInclusive(t *testing.T) {
 	}
 	list := []command{{Command: Command{Name: "x", TriggerConfidence: 0.8, Enabled: true}, phrase: p}}
 	for text, want := range map[string]bool{"abcdefghij": true, "abcdefghxy": true, "abcdefgxyz": false} {
-		if hits, _ := findMatches(list, text, time.Now()); (len(hits) == 1) != want {
+		if hits, _ := matchWords(list, words(text), time.Now()); (len(hits) == 1) != want {
 			t.Errorf("%q: %v", text, hits)
 		}
 	}
@@ -506,7 +506,7 @@ func BenchmarkCommandMatch(b *testing.B) {
 		list = append(list, command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots}, phrase: p})
 	}
 	for b.Loop() {
-		findMatches(list, "please remind me to call my brother about the old bicycle", time.Now())
+		matchWords(list, words("please remind me to call my brother about the old bicycle"), time.Now())
 	}
 }
 
@@ -520,7 +520,7 @@ func FuzzCommandGrammar(f *testing.F) {
 			return
 		}
 		c := command{Command: Command{TriggerConfidence: 0.8, Enabled: true, Slots: p.slots}, phrase: p}
-		hits, near := findMatches([]command{c}, text, time.Now())
+		hits, near := matchWords([]command{c}, words(text), time.Now())
 		for _, m := range append(hits, near...) {
 			if m.score < 0 || m.score > 1 {
 				t.Fatalf("score %g", m.score)

@@ -28,11 +28,6 @@ type match struct {
 	slots map[string]any
 }
 
-// findMatches returns the enabled commands that reach their threshold, best first, and the next best ones.
-func findMatches(list []command, text string, now time.Time) (hits, near []match) {
-	return matchWords(list, words(text), now)
-}
-
 // withoutWakeWord removes the user's wake word from the beginning of a text.
 func withoutWakeWord(said []word, wakeWord string) []word {
 	wake, rest := words(wakeWord), withoutFillers(said)
@@ -42,6 +37,7 @@ func withoutWakeWord(said []word, wakeWord string) []word {
 	return said
 }
 
+// matchWords returns the enabled commands that reach their threshold, best first, and the next best ones.
 func matchWords(list []command, said []word, now time.Time) (hits, near []match) {
 	if len(said) == 0 || len(said) > maxHeard {
 		return nil, nil

@@ -88,7 +88,7 @@ func TestSpokenCommandsAreHeardAndSentencesAreNot(t *testing.T) {
 	for voice, want := range least {
 		right := 0
 		for i, text := range hearAll(t, voice, slices.Concat(commands, sentences)) {
-			hits, _ := findMatches(list, text, now)
+			hits, _ := matchWords(list, words(text), now)
 			switch {
 			case i < len(commands) && decide(hits) == DecideRun && hits[0].Name == list[i].Name:
 				right++

@@ -142,7 +142,7 @@ func sameBytes(t *testing.T, r runner, wasm []byte) {
 	if err := typeCheck(out); err != nil {
 		t.Fatalf("the output is not valid: %v\n%x", err, wasm)
 	}
-	if _, err := Inspect(wasm); err != nil {
+	if _, err := inspect(wasm); err != nil {
 		t.Fatal(err)
 	}
 	if stripped, err := StripData(out, 33); err == nil {

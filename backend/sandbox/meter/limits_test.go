@@ -351,7 +351,7 @@ func TestStripData(t *testing.T) {
 		if err := typeCheck(out); err != nil {
 			t.Fatal(err)
 		}
-		rep, err := Inspect(out)
+		rep, err := inspect(out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,9 +388,22 @@ func TestStripData(t *testing.T) {
 	}
 }
 
+// inspect reads a module, including its instructions, and describes it. It does not compile it and
+// does not check its imports. Errors are *Error.
+func inspect(wasm []byte) (Report, error) {
+	m, err := parse(wasm, ModuleLimits{MemoryPages: 1 << 16}, false)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := m.scanAll(); err != nil {
+		return Report{}, err
+	}
+	return m.report(), nil
+}
+
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	rep, err := Inspect(mod{
+	rep, err := inspect(mod{
 		imports: []string{"nothing"}, memory: []byte{0, 2}, table: []byte{1, 3, 9},
 		funcs: []fn{{name: "f", params: []byte{typeI32, typeV128}, results: []byte{typeF64, typeExternref}, code: []byte{opUnreachable}}},
 		datas: [][]byte{{1, 0}}, exports: []exportEntry{{name: "mem", kind: kindMemory}},
@@ -405,7 +418,7 @@ func TestInspect(t *testing.T) {
 		rep.Tables[0] != (Table{Type: "funcref", Min: 3, Max: 9, HasMax: true}) || rep.Start {
 		t.Errorf("%+v", rep)
 	}
-	if _, err := Inspect(body(0xfe, 0)); err == nil {
+	if _, err := inspect(body(0xfe, 0)); err == nil {
 		t.Error("instructions are not read")
 	}
 }

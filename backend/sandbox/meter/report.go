@@ -15,8 +15,8 @@ type Report struct {
 	Start           bool     `json:"start"`           // a start section exists
 	StartExport     string   `json:"startExport"`     // set by Instrument: the export to call in its place, or empty
 	SizeBefore      int      `json:"sizeBefore"`      // bytes
-	SizeAfter       int      `json:"sizeAfter"`       // bytes; 0 from Inspect
-	Checks          int      `json:"checks"`          // number of checks; 0 from Inspect
+	SizeAfter       int      `json:"sizeAfter"`       // bytes; 0 if not rewritten
+	Checks          int      `json:"checks"`          // number of checks; 0 if not rewritten
 	ImportedMemory  bool     `json:"importedMemory"`
 }
 
@@ -56,19 +56,6 @@ type Table struct {
 	Max      uint32 `json:"max"` // as declared; 0 without HasMax
 	HasMax   bool   `json:"hasMax"`
 	Imported bool   `json:"imported"`
-}
-
-// Inspect reads a module, including its instructions, and describes it. It does not compile it and
-// does not check its imports. Errors are *Error.
-func Inspect(wasm []byte) (Report, error) {
-	m, err := parse(wasm, ModuleLimits{MemoryPages: 1 << 16}, false)
-	if err != nil {
-		return Report{}, err
-	}
-	if err := m.scanAll(); err != nil {
-		return Report{}, err
-	}
-	return m.report(), nil
 }
 
 // scanAll reads every instruction.

@@ -41,11 +41,6 @@ type Change struct {
 	Before, After json.RawMessage
 }
 
-// Empty reports whether there is no difference.
-func (d *Diff) Empty() bool {
-	return len(d.Fields)+len(d.Added)+len(d.Removed)+len(d.Moved)+len(d.Changed) == 0
-}
-
 // Compare returns the difference between two bodies.
 func Compare(from, to *Body) (*Diff, error) {
 	a, err := flatten(from)

@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 	}
 	applied(t, from, to)
 	applied(t, to, from)
-	if d, err := Compare(from, from); err != nil || !d.Empty() {
+	if d, err := Compare(from, from); err != nil || len(d.Fields)+len(d.Added)+len(d.Removed)+len(d.Moved)+len(d.Changed) > 0 {
 		t.Errorf("a body differs from itself: %+v %v", d, err)
 	}
 	if _, err := d.Apply(to); !fault.Is(err, fault.Invalid) {

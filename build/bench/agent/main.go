@@ -40,13 +40,6 @@ import (
 	"helixbench/figures"
 )
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench agent:", err)
-		os.Exit(1)
-	}
-}
-
 // model is a service that calls a tool until there are enough results, and then answers.
 type model struct {
 	results atomic.Int64
@@ -55,9 +48,9 @@ type model struct {
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
-	check(err)
+	figures.Check(err)
 	var q struct{ Messages []struct{ Role string } }
-	check(json.Unmarshal(raw, &q))
+	figures.Check(json.Unmarshal(raw, &q))
 	n := int64(0)
 	for i := len(q.Messages) - 1; i >= 0 && q.Messages[i].Role != "user"; i-- {
 		if q.Messages[i].Role == "tool" {
@@ -99,7 +92,7 @@ func timed(n int, fn func(i int)) (ms []float64) {
 func cpu(n int, fn func(i int)) (ms []float64) {
 	now := func() float64 {
 		var u syscall.Rusage
-		check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 	}
 	for i := range n {
@@ -116,11 +109,11 @@ func main() {
 		only = os.Args[1]
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	quiet, events := slog.New(slog.NewTextHandler(io.Discard, nil)), bus.New()
 	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot()), Bus: events})
-	check(err)
+	figures.Check(err)
 	defer db.Close()
 	user := db.LocalUser().ID
 	ctx := identity.With(context.Background(), identity.Identity{User: user, Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal})
@@ -134,11 +127,11 @@ func main() {
 		Caps: func() map[string]any {
 			return map[string]any{"provider_defaults.local.window": int64(128_000), "overrides.local/small.window": int64(6000)}
 		}})
-	check(err)
+	figures.Check(err)
 	_, err = models.Set(ctx, providers.SetParams{Name: "local", Entry: providers.Entry{Type: providers.WireChat, BaseURL: web.URL}})
-	check(err)
+	figures.Check(err)
 	_, err = models.SetRole(ctx, providers.SetRoleParams{Role: providers.RoleChat, Chain: []providers.ModelRef{"local/one"}})
-	check(err)
+	figures.Check(err)
 	reg, probes := callable.NewRegistry(nil), callable.NewSet(callable.Builtin, nil)
 	probes.Add(callable.Func{Info: callable.Info{Name: "probe.read", Effects: callable.Effects{ReadOnly: true}}, Run: func(context.Context, callable.Request) (any, error) { return "read", nil }})
 	reg.Add(probes)
@@ -150,22 +143,22 @@ func main() {
 	s := open()
 	begin := func() uuid.UUID {
 		made, err := s.Create(ctx, agent.CreateParams{})
-		check(err)
+		figures.Check(err)
 		return made.Session.ID
 	}
 	say := func(session uuid.UUID) {
 		sent, err := s.Send(ctx, agent.SendParams{SessionID: session, Text: "Is it so?"})
-		check(err)
+		figures.Check(err)
 		got, err := s.Wait(ctx, agent.WaitParams{TurnID: sent.TurnID, WaitMs: 100_000})
-		check(err)
+		figures.Check(err)
 		if got.Turn.State != agent.Completed {
-			check(fmt.Errorf("a turn ended as %s: %+v", got.Turn.State, got.Turn.Error))
+			figures.Check(fmt.Errorf("a turn ended as %s: %+v", got.Turn.State, got.Turn.Error))
 		}
 	}
 
 	opened := func() {
 		small, err := s.Create(ctx, agent.CreateParams{Model: "local/small"})
-		check(err)
+		figures.Check(err)
 		manyTurns(say, small.Session.ID)
 		openSessions(ctx, open, begin, say)
 		idleDay(ctx, s)
@@ -194,23 +187,23 @@ func main() {
 		}
 	})
 	body, err := json.Marshal(map[string]any{"model": "one", "stream": true, "messages": []any{map[string]string{"role": "user", "content": strings.Repeat("Is it so? Yes. ", 50)}}})
-	check(err)
+	figures.Check(err)
 	raw := timed(200, func(int) {
 		resp, err := http.Post(web.URL+"/chat/completions", "application/json", bytes.NewReader(body))
-		check(err)
+		figures.Check(err)
 		_, err = bufio.NewReader(resp.Body).ReadString('\n')
-		check(err)
-		check(resp.Body.Close())
+		figures.Check(err)
+		figures.Check(resp.Body.Close())
 	})
 	var ours []float64
 	for range 200 {
 		t := time.Now()
 		sent, err := s.Send(ctx, agent.SendParams{SessionID: session, Text: "Is it so?"})
-		check(err)
+		figures.Check(err)
 		<-first
 		ours = append(ours, time.Since(t).Seconds()*1000)
 		_, err = s.Wait(ctx, agent.WaitParams{TurnID: sent.TurnID, WaitMs: 100_000})
-		check(err)
+		figures.Check(err)
 	}
 	stop()
 	figures.Print("ttft.turn.p50", quantile(ours, 0.5)-quantile(raw, 0.5), "ms more", quantile(ours, 0.5)/quantile(raw, 0.5), "net/http")
@@ -226,12 +219,12 @@ func main() {
 		for range 100 {
 			say(session)
 		}
-		check(db.Read(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Read(ctx, func(tx *storage.Tx) error {
 			return tx.QueryRow(`SELECT count(*) FROM conversation_events WHERE session_id = ?`, session).Scan(&rows)
 		}))
 	}
 	parse := func(int) {
-		check(db.Read(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Read(ctx, func(tx *storage.Tx) error {
 			return tx.Select(`SELECT payload_json FROM conversation_events WHERE session_id = ? ORDER BY sequence`, session).Each(func(row storage.Row) error {
 				var raw []byte
 				var v any
@@ -246,12 +239,12 @@ func main() {
 	reopen := func(int) {
 		other := open()
 		_, err := other.Get(ctx, agent.SessionParams{SessionID: session})
-		check(err)
-		check(other.Close())
+		figures.Check(err)
+		figures.Check(other.Close())
 	}
 	planning(ctx, s, open, session)
 	figures.Print("resume.10k", quantile(timed(7, reopen), 0.5), "ms", quantile(cpu(7, reopen), 0.5)/parsed, "SELECT and encoding/json, processor time")
-	check(db.Write(ctx, func(tx *storage.Tx) error {
+	figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`DELETE FROM session_state WHERE session_id = ?`, session)
 		return err
 	}))
@@ -267,19 +260,19 @@ func main() {
 	for range 8 {
 		other := open()
 		_, err = other.Get(ctx, agent.SessionParams{SessionID: session})
-		check(err)
+		figures.Check(err)
 		others = append(others, other)
 	}
 	settle(&after)
 	figures.Print("session.memory", (float64(after.HeapAlloc)-float64(before.HeapAlloc))/(1<<20)/float64(len(others)), "MiB", 0, "")
 	for _, other := range others {
-		check(other.Close())
+		figures.Check(other.Close())
 	}
 	replayed := timed(3, func(int) {
 		r, err := s.Replay(ctx, agent.ReplayParams{SessionID: session})
-		check(err)
+		figures.Check(err)
 		if !r.Identical {
-			check(fmt.Errorf("replay: %+v", r.FirstDifference))
+			figures.Check(fmt.Errorf("replay: %+v", r.FirstDifference))
 		}
 		rows = r.Requests
 	})
@@ -288,25 +281,25 @@ func main() {
 	searching(ctx, db, s, begin)
 
 	// A million calls in the ledger.
-	check(db.Write(ctx, func(tx *storage.Tx) error {
+	figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
 			INSERT INTO agent_ledger (id, user_id, agent_name, purpose, provider, model, state, cost_micros, input, output, at) SELECT randomblob(16), ?, 'helix', 'chat', 'old', 'm', 'settled', 1, 1, 1, i FROM n`, user)
 		return err
 	}))
 	reserve := func(int) {
 		h, err := ledger.Reserve(ctx, providers.Estimate{Provider: "local", Model: "one", Purpose: "chat", Input: 10, Output: 10})
-		check(err)
+		figures.Check(err)
 		h.Settle(providers.Usage{Input: 10, Output: 10, Requests: 1}, 0, "done")
 	}
 	reserve(0)
 	mine := quantile(timed(500, reserve), 0.5)
 	base := quantile(timed(500, func(int) {
 		id := storage.NewID()
-		check(db.Write(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 			_, err := tx.Exec(`INSERT INTO agent_ledger (id, user_id, agent_name, purpose, provider, model, state, at) VALUES (?, ?, 'helix', 'chat', 'local', 'one', 'reserved', ?)`, id, user, tx.Now)
 			return err
 		}))
-		check(db.Write(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 			_, err := tx.Exec(`UPDATE agent_ledger SET state = 'settled', cost_micros = 1, settled_at = ? WHERE id = ?`, tx.Now, id)
 			return err
 		}))
@@ -314,7 +307,7 @@ func main() {
 	figures.Print("ledger.reserve_settle", mine*1000, "us", mine/base, "INSERT and UPDATE")
 	figures.Print("ledger.extra", (mine-base)*1000, "us more", 0, "")
 	opened()
-	check(s.Close())
+	figures.Check(s.Close())
 	scrubbing(dir)
 }
 
@@ -336,17 +329,17 @@ func scrubbing(dir string) {
 		}
 	}
 	file, list := filepath.Join(dir, "text"), filepath.Join(dir, "values")
-	check(os.WriteFile(file, []byte(text.String()), 0o600))
-	check(os.WriteFile(list, []byte(values.String()), 0o600))
+	figures.Check(os.WriteFile(file, []byte(text.String()), 0o600))
+	figures.Check(os.WriteFile(list, []byte(values.String()), 0o600))
 	s := scrub.New(known, scrub.Options{})
 	mine := quantile(timed(5, func(int) {
 		if s.String(text.String()) == text.String() {
-			check(errors.New("nothing was removed"))
+			figures.Check(errors.New("nothing was removed"))
 		}
 	}), 0.5)
 	grep := quantile(timed(5, func(int) {
 		_, err := exec.Command("grep", "-c", "-F", "-f", list, file).Output() // with the null device as output, grep stops at the first match
-		check(err)
+		figures.Check(err)
 	}), 0.5)
 	rate := float64(text.Len()) / (1 << 20) / (mine / 1000)
 	figures.Print("scrub", rate, "MB/s", grep/mine, "grep -F -f")

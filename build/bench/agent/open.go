@@ -40,10 +40,10 @@ func openSessions(ctx context.Context, open func() *agent.Service, begin func() 
 	other := open()
 	for _, session := range sessions {
 		_, err := other.Get(ctx, agent.SessionParams{SessionID: session})
-		check(err)
+		figures.Check(err)
 	}
 	figures.Print("sessions.50", heap()-before, "MiB", 0, "")
-	check(other.Close())
+	figures.Check(other.Close())
 }
 
 // manyTurns runs a thousand turns in one chat with a small window, so that its summary is rewritten
@@ -70,7 +70,7 @@ func idleDay(ctx context.Context, s *agent.Service) {
 	out, err := exec.Command("go", "-C", "../..", "test", "-count=1", "-run", "^TestIdleDayCallsNobody$", "-v", "./backend/agent").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestIdleDayCallsNobody") {
 		fmt.Fprintln(os.Stderr, string(out))
-		check(errors.New("an agent that is idle for a day calls a model"))
+		figures.Check(errors.New("an agent that is idle for a day calls a model"))
 	}
 	figures.Print("idle.day.calls", 0, "calls of a model", 0, "")
 	idle, stop := context.WithCancel(ctx)
@@ -80,6 +80,6 @@ func idleDay(ctx context.Context, s *agent.Service) {
 	const look = 10 * time.Second
 	used := cpu(1, func(int) { time.Sleep(look) })[0]
 	stop()
-	check(<-done)
+	figures.Check(<-done)
 	figures.Print("idle.cpu", used/float64(look.Milliseconds())*100, "% of a processor", 0, "")
 }

@@ -21,7 +21,7 @@ func searching(ctx context.Context, db *storage.DB, s *agent.Service, begin func
 	for c := range chats {
 		session := begin()
 		sessions = append(sessions, session)
-		check(db.Write(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 			for i := range messages {
 				id := storage.NewID()
 				text := fmt.Sprintf("message %d about a boat number%d and the sea", i, (c*messages+i)%997)
@@ -39,15 +39,15 @@ func searching(ctx context.Context, db *storage.DB, s *agent.Service, begin func
 	look := func(in *uuid.UUID) []float64 {
 		return timed(looks, func(i int) {
 			r, err := s.Search(ctx, agent.SearchParams{Query: fmt.Sprintf("boat number%d", i), SessionID: in})
-			check(err)
+			figures.Check(err)
 			if len(r.Hits) != 20 && in == nil || len(r.Hits) == 0 {
-				check(fmt.Errorf("%d hits", len(r.Hits)))
+				figures.Check(fmt.Errorf("%d hits", len(r.Hits)))
 			}
 		})
 	}
 	found := look(nil)
 	plain := timed(looks, func(i int) {
-		check(db.Read(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Read(ctx, func(tx *storage.Tx) error {
 			return tx.Select(`SELECT message_id, snippet(session_messages_fts, 1, '', '', '…', 24) FROM session_messages_fts WHERE session_messages_fts MATCH ? ORDER BY rowid DESC LIMIT 20`, fmt.Sprintf(`"boat" "number%d"*`, i)).Each(func(row storage.Row) error {
 				var id uuid.UUID
 				var text string

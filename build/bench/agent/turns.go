@@ -21,12 +21,12 @@ import (
 // node runs a script of this folder and returns the list of milliseconds that it prints.
 func node(stdin any, script string, args ...string) (ms []float64) {
 	in, err := json.Marshal(stdin)
-	check(err)
+	figures.Check(err)
 	c := exec.Command("node", append([]string{"agent/" + script}, args...)...)
 	c.Stdin, c.Stderr = bytes.NewReader(in), os.Stderr
 	out, err := c.Output()
-	check(err)
-	check(json.Unmarshal(out, &ms))
+	figures.Check(err)
+	figures.Check(json.Unmarshal(out, &ms))
 	return ms
 }
 
@@ -49,7 +49,7 @@ func loop(file string, s *agent.Service, service *model, address string, begin f
 				return float64(after - before)
 			}
 		}
-		check(errors.New("the write-ahead log began anew in each turn"))
+		figures.Check(errors.New("the write-ahead log began anew in each turn"))
 		return 0
 	}
 	one := turn(1)
@@ -60,7 +60,7 @@ func loop(file string, s *agent.Service, service *model, address string, begin f
 // identifier of the log.
 func commits(file string) (n int, log [8]byte) {
 	b, err := os.ReadFile(file + "-wal")
-	check(err)
+	figures.Check(err)
 	if len(b) < 32 {
 		return 0, log
 	}
@@ -85,7 +85,7 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 	row := 0
 	user := identity.UserID(ctx)
 	insert := func(session uuid.UUID, turn bool) {
-		check(db.Write(ctx, func(tx *storage.Tx) error {
+		figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 			row++
 			id := storage.NewID()
 			if _, err := tx.Exec(`INSERT INTO conversation_events (session_id, sequence, type, turn_id, payload_json, schema_version, at) VALUES (?, ?, 'notice', ?, '{"text":"Is it so?"}', 1, ?)`, session, 1_000_000+row, id, tx.Now); err != nil || !turn {
@@ -99,7 +99,7 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 		session := begin()
 		send := func() {
 			_, err := s.Send(ctx, agent.SendParams{SessionID: session, Text: "Is it so?"})
-			check(err)
+			figures.Check(err)
 		}
 		send()
 		for range inputs {
@@ -108,9 +108,9 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 			alone = append(alone, timed(1, func(int) { insert(session, false) })...)
 		}
 		_, err := s.Cancel(ctx, agent.TurnParams{SessionID: session})
-		check(err)
+		figures.Check(err)
 	}
-	check(db.Write(ctx, func(tx *storage.Tx) error { // remove the peer's turns, which lists would show
+	figures.Check(db.Write(ctx, func(tx *storage.Tx) error { // remove the peer's turns, which lists would show
 		_, err := tx.Exec(`DELETE FROM agent_turns WHERE id IN (SELECT turn_id FROM conversation_events WHERE sequence > 1000000)`)
 		return err
 	}))
@@ -126,7 +126,7 @@ func appends(ctx context.Context, db *storage.DB, s *agent.Service, service *mod
 func planning(ctx context.Context, s *agent.Service, open func() *agent.Service, session uuid.UUID) {
 	plan := func(of *agent.Service) agent.ContextResult {
 		r, err := of.Context(ctx, agent.SessionParams{SessionID: session})
-		check(err)
+		figures.Check(err)
 		return r
 	}
 	r := plan(s)
@@ -138,7 +138,7 @@ func planning(ctx context.Context, s *agent.Service, open func() *agent.Service,
 		}
 	}
 	if messages == 0 {
-		check(errors.New("the next request has no history"))
+		figures.Check(errors.New("the next request has no history"))
 	}
 	list := make([]string, messages)
 	for i := range list {
@@ -150,6 +150,6 @@ func planning(ctx context.Context, s *agent.Service, open func() *agent.Service,
 	figures.Print("plan.10k.first", quantile(timed(5, func(int) {
 		other := open()
 		plan(other)
-		check(other.Close())
+		figures.Check(other.Close())
 	}), 0.5), "ms", 0, "")
 }

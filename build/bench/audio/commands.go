@@ -28,9 +28,9 @@ const (
 // voice opens a database in a folder of its own.
 func (b *bench) voice(name string, o voice.Options) (db *storage.DB, s *voice.Service, ctx context.Context, done func()) {
 	dir := b.path(name)
-	check(os.MkdirAll(dir, 0o700))
+	figures.Check(os.MkdirAll(dir, 0o700))
 	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
-	check(err)
+	figures.Check(err)
 	o.Dir = filepath.Join(dir, "voice")
 	if o.Bus == nil {
 		o.Bus = bus.New()
@@ -38,8 +38,8 @@ func (b *bench) voice(name string, o voice.Options) (db *storage.DB, s *voice.Se
 	s = voice.New(db, o)
 	ctx = identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Admin.Closed()})
 	return db, s, ctx, func() {
-		check(s.Close())
-		check(db.Close())
+		figures.Check(s.Close())
+		figures.Check(db.Close())
 	}
 }
 
@@ -56,13 +56,13 @@ func (b *bench) commands() {
 			phrase += " {count:number}"
 		}
 		_, err := s.CreateCommand(ctx, voice.CreateCommandParams{Name: fmt.Sprint(i), TriggerPhrase: phrase, ActionType: "navigation", NavigationTarget: "chat"})
-		check(err)
+		figures.Check(err)
 	}
 	const texts = 200
 	used := cpu(func() {
 		for i := range texts {
 			_, err := s.TestCommand(ctx, voice.TestCommandParams{Text: fmt.Sprintf("please %s the %s %s %d", verbs[i%10], things[i*7%10], places[i*3%10], i)})
-			check(err)
+			figures.Check(err)
 		}
 	})
 	figures.Print(fmt.Sprintf("match a text with %d commands, processor time", commandCount), used.Seconds()*1000/texts, "ms", 0, "")
@@ -71,7 +71,7 @@ func (b *bench) commands() {
 // corpus counts which commands are recognized, and which other texts are taken for one.
 func (b *bench) corpus() {
 	text, err := os.ReadFile("../../backend/voice/testdata/phrases.json")
-	check(err)
+	figures.Check(err)
 	var p struct {
 		Commands []struct {
 			Phrase string
@@ -79,16 +79,16 @@ func (b *bench) corpus() {
 		}
 		NearMisses, Sentences []string
 	}
-	check(json.Unmarshal(text, &p))
+	figures.Check(json.Unmarshal(text, &p))
 	_, s, ctx, done := b.voice("corpus", voice.Options{})
 	defer done()
 	for _, c := range p.Commands {
 		_, err := s.CreateCommand(ctx, voice.CreateCommandParams{Name: c.Phrase, TriggerPhrase: c.Phrase, ActionType: "navigation", NavigationTarget: "chat"})
-		check(err)
+		figures.Check(err)
 	}
 	run := func(text string) string {
 		r, err := s.TestCommand(ctx, voice.TestCommandParams{Text: text})
-		check(err)
+		figures.Check(err)
 		if r.Decision == "none" {
 			return ""
 		}

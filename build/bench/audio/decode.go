@@ -67,10 +67,10 @@ func decoded(path string, length time.Duration) time.Duration {
 	used := cpu(func() {
 		var err error
 		n, err = decode(path)
-		check(err)
+		figures.Check(err)
 	})
 	if d := audio.Duration(n, audio.Rate) - length; d.Abs() > length/50 {
-		check(fmt.Errorf("%s: %s are missing", path, -d))
+		figures.Check(fmt.Errorf("%s: %s are missing", path, -d))
 	}
 	return used
 }
@@ -105,19 +105,19 @@ func (b *bench) agreement() {
 			how = append(how, "-c:a", "libopus")
 		}
 		raw, err := exec.Command("ffmpeg", append(how, "-i", path, "-f", "f32le", "-ac", "1", "-")...).Output()
-		check(err)
+		figures.Check(err)
 		theirs := make([]float32, len(raw)/4)
 		for i := range theirs {
 			theirs[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 		}
 		f, err := os.Open(path)
-		check(err)
+		figures.Check(err)
 		st, err := audio.Open(f)
-		check(err)
+		figures.Check(err)
 		ours := readAll(st)
-		check(f.Close())
+		figures.Check(f.Close())
 		if d := len(ours) - len(theirs); d < -st.SampleRate/100 || d > st.SampleRate/100 {
-			check(fmt.Errorf("%s: %d samples, ffmpeg has %d", c.name, len(ours), len(theirs)))
+			figures.Check(fmt.Errorf("%s: %d samples, ffmpeg has %d", c.name, len(ours), len(theirs)))
 		}
 		n := min(len(ours), len(theirs))
 		figures.Print("agreement with the decoder of ffmpeg, "+c.name, min(200, sisdr(theirs[:n], ours[:n])), "dB", 0, "")
@@ -203,15 +203,15 @@ func (b *bench) flac() {
 	run("ffmpeg", "-v", "error", "-y", "-i", b.long(wav, b.length()), "-ar", "48000", "-ac", "1", "-c:a", "pcm_s16le", recording)
 	copied := b.path("recording.flac")
 	in, err := os.Open(recording)
-	check(err)
+	figures.Check(err)
 	out, err := os.Create(copied)
-	check(err)
-	ours := cpu(func() { check(audio.EncodeFLAC(out, in)) })
-	check(errors.Join(in.Close(), out.Close()))
+	figures.Check(err)
+	ours := cpu(func() { figures.Check(audio.EncodeFLAC(out, in)) })
+	figures.Check(errors.Join(in.Close(), out.Close()))
 	peer := run("ffmpeg", "-v", "error", "-y", "-i", recording, b.path("peer.flac"))
 	size := func(path string) float64 {
 		st, err := os.Stat(path)
-		check(err)
+		figures.Check(err)
 		return float64(st.Size())
 	}
 	figures.Print("compress to FLAC, processor time", ours.Seconds(), "s", ours.Seconds()/peer.Seconds(), "ffmpeg")
@@ -247,16 +247,16 @@ func (b *bench) memory() {
 func decodeChild(path string) {
 	used := cpu(func() {
 		_, err := decode(path)
-		check(err)
+		figures.Check(err)
 	})
 	fmt.Println(peakMemory(), used.Seconds())
 }
 
 func open(path string) (*os.File, audio.Source) {
 	f, err := os.Open(path)
-	check(err)
+	figures.Check(err)
 	_, src, err := audio.Speech(f)
-	check(err)
+	figures.Check(err)
 	return f, src
 }
 
@@ -285,7 +285,7 @@ func readAll(src audio.Source) (x []float32) {
 		if errors.Is(err, io.EOF) {
 			return x
 		}
-		check(err)
+		figures.Check(err)
 	}
 }
 
@@ -298,27 +298,27 @@ func samplesOf(path string) []float32 {
 // samplesAt decodes a file to another rate.
 func samplesAt(path string, rate int) []float32 {
 	f, err := os.Open(path)
-	check(err)
+	figures.Check(err)
 	defer f.Close()
 	st, err := audio.Open(f)
-	check(err)
+	figures.Check(err)
 	src, err := audio.Resample(st, st.SampleRate, rate)
-	check(err)
+	figures.Check(err)
 	return readAll(src)
 }
 
 func resampled(s *sine) []float32 {
 	src, err := audio.Resample(s, s.rate, audio.Rate)
-	check(err)
+	figures.Check(err)
 	return readAll(src)
 }
 
 func writeWAV(path string, rate int, src audio.Source) {
 	f, err := os.Create(path)
-	check(err)
+	figures.Check(err)
 	_, err = audio.WriteWAV(f, rate, src)
-	check(err)
-	check(f.Close())
+	figures.Check(err)
+	figures.Check(f.Close())
 }
 
 // level returns the level in dB relative to a sine at full scale.

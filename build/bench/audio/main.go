@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"helixbench/figures"
 )
 
 // limit is the longest run. One that takes longer hangs, and ends with an error.
@@ -42,14 +44,14 @@ func main() {
 	}) bool {
 		return p.name == *only
 	}) {
-		check(fmt.Errorf("no part is called %q", *only))
+		figures.Check(fmt.Errorf("no part is called %q", *only))
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-audio-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir) //nolint:errcheck // temporary
 	b := &bench{dir, *minutes}
 	var now atomic.Pointer[string]
-	time.AfterFunc(limit, func() { check(fmt.Errorf("the part %s didn't end within %s", *now.Load(), limit)) })
+	time.AfterFunc(limit, func() { figures.Check(fmt.Errorf("the part %s didn't end within %s", *now.Load(), limit)) })
 	for _, p := range parts {
 		if *only != "" && p.name != *only {
 			continue
@@ -91,22 +93,22 @@ func inChild(name, of string, out ...any) {
 	c := exec.Command(os.Args[0])
 	c.Env, c.Stderr = append(os.Environ(), name+"="+of), os.Stderr
 	text, err := c.Output()
-	check(err)
+	figures.Check(err)
 	_, err = fmt.Sscan(string(text), out...)
-	check(err)
+	figures.Check(err)
 }
 
 // peakMemory returns the peak of this process in MiB. Getrusage would return that of the process which
 // started this one, if it is larger.
 func peakMemory() float64 {
 	text, err := os.ReadFile("/proc/self/status")
-	check(err)
+	figures.Check(err)
 	_, rest, ok := strings.Cut(string(text), "VmHWM:")
 	var kib float64
 	if _, err = fmt.Sscan(rest, &kib); !ok {
 		err = errors.New("no VmHWM in /proc/self/status")
 	}
-	check(err)
+	figures.Check(err)
 	return kib / 1024
 }
 
@@ -114,7 +116,7 @@ func peakMemory() float64 {
 func cpu(fn func()) time.Duration {
 	used := func() time.Duration {
 		var r syscall.Rusage
-		check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+		figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
 	start := used()
@@ -126,14 +128,7 @@ func cpu(fn func()) time.Duration {
 func run(name string, args ...string) time.Duration {
 	c := exec.Command(name, args...)
 	if out, err := c.CombinedOutput(); err != nil {
-		check(fmt.Errorf("%s %v: %w\n%s", name, args, err, out))
+		figures.Check(fmt.Errorf("%s %v: %w\n%s", name, args, err, out))
 	}
 	return c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "audio:", err)
-		os.Exit(1)
-	}
 }

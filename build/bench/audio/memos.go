@@ -32,7 +32,7 @@ func (b *bench) memos() {
 			return strconv.FormatUint(uint64(n)*2654435761%36_000_000_000+1_000_000_000, 36) // few begin alike
 		}
 	}
-	check(db.Write(ctx, func(tx *storage.Tx) error {
+	figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 		for range memoCount {
 			said := make([]transcribe.Word, 100)
 			text := make([]string, len(said))
@@ -65,18 +65,18 @@ func (b *bench) memos() {
 		query := pick() + " " + pick()
 		times = append(times, cpu(func() {
 			_, err := s.SearchTranscripts(ctx, voice.SearchParams{Query: query})
-			check(err)
+			figures.Check(err)
 		}).Seconds()*1000)
 	}
 	slices.Sort(times)
 	figures.Print(fmt.Sprintf("search for two words in %d transcripts, processor time, p95", memoCount), times[len(times)*95/100], "ms", 0, "")
 
 	up, err := s.UploadMemo(ctx, voice.UploadParams{Path: b.long("flac", time.Hour)})
-	check(err)
+	figures.Check(err)
 	draw := func() float64 {
 		return cpu(func() {
 			_, err := s.Waveform(ctx, voice.WaveformParams{RecordingID: up.RecordingID})
-			check(err)
+			figures.Check(err)
 		}).Seconds()
 	}
 	figures.Print("waveform of one hour, first time, processor time", draw(), "s", 0, "")

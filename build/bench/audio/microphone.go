@@ -61,7 +61,7 @@ func (b *bench) recorder(name string, engines ...transcribe.Engine) *recorder {
 	go func() { stopped <- r.Run(ctx) }()
 	r.done = func() {
 		cancel()
-		check(<-stopped)
+		figures.Check(<-stopped)
 		closeAll()
 	}
 	return r
@@ -70,7 +70,7 @@ func (b *bench) recorder(name string, engines ...transcribe.Engine) *recorder {
 // record records sound so many times, in pieces of 10 ms, as fast as it is written.
 func (r *recorder) record(x []float32, times int) {
 	_, err := r.Start(r.ctx, voice.StartParams{})
-	check(err)
+	figures.Check(err)
 	const ahead = audio.Rate // the recorder holds two seconds
 	r.written.Store(0)
 	var played int64
@@ -93,7 +93,7 @@ func (r *recorder) record(x []float32, times int) {
 func (b *bench) overhead() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
-			check(json.NewEncoder(w).Encode(map[string]any{"results": map[string]any{"channels": []any{map[string]any{"alternatives": []any{map[string]any{"transcript": "Open the garden.", "confidence": 0.9}}}}}}))
+			figures.Check(json.NewEncoder(w).Encode(map[string]any{"results": map[string]any{"channels": []any{map[string]any{"alternatives": []any{map[string]any{"transcript": "Open the garden.", "confidence": 0.9}}}}}}))
 		}
 	}))
 	defer server.Close()
@@ -103,7 +103,7 @@ func (b *bench) overhead() {
 	defer r.done()
 	service := "deepgram"
 	_, err := r.UpdateSettings(r.ctx, voice.SettingsParams{Provider: &service})
-	check(err)
+	figures.Check(err)
 	x := samplesOf(b.speech(wav))
 	var stored, text []float64
 	var used time.Duration
@@ -112,7 +112,7 @@ func (b *bench) overhead() {
 		used += cpu(func() {
 			start := time.Now()
 			_, err := r.Stop(r.ctx, voice.StopParams{})
-			check(err)
+			figures.Check(err)
 			stored = append(stored, time.Since(start).Seconds()*1000)
 			text = append(text, (<-r.ended).Sub(start).Seconds()*1000)
 		})
@@ -142,17 +142,17 @@ func (b *bench) recording() {
 // childRecorder opens a service in a temporary folder.
 func childRecorder() (r *recorder, done func()) {
 	dir, err := os.MkdirTemp("", "helix-bench-audio-")
-	check(err)
+	figures.Check(err)
 	r = (&bench{dir: dir}).recorder("recorder", transcribe.NewPocketSphinx())
 	return r, func() {
 		r.done()
-		check(os.RemoveAll(dir))
+		figures.Check(os.RemoveAll(dir))
 	}
 }
 
 func recordChild(text string) {
 	seconds, err := strconv.Atoi(text)
-	check(err)
+	figures.Check(err)
 	r, done := childRecorder()
 	defer done()
 	second := readAll(&sine{hz: 500, rate: audio.Rate})
@@ -160,13 +160,13 @@ func recordChild(text string) {
 	used := cpu(func() { r.record(second, seconds) })
 	fmt.Println(peakMemory()-idle, used.Seconds())
 	_, err = r.Cancel(r.ctx, voice.StopParams{})
-	check(err)
+	figures.Check(err)
 }
 
 // idleChild prints how often a thread of this process woke up.
 func idleChild(text string) {
 	seconds, err := strconv.Atoi(text)
-	check(err)
+	figures.Check(err)
 	_, done := childRecorder()
 	defer done()
 	time.Sleep(5 * time.Second) // what the start left to the garbage collector
@@ -178,14 +178,14 @@ func idleChild(text string) {
 // wakeUps returns how often threads of this process have slept.
 func wakeUps() (n int) {
 	list, err := filepath.Glob("/proc/self/task/*/status")
-	check(err)
+	figures.Check(err)
 	for _, path := range list {
 		text, err := os.ReadFile(path)
-		check(err)
+		figures.Check(err)
 		_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
 		var k int
 		_, err = fmt.Sscan(rest, &k)
-		check(err)
+		figures.Check(err)
 		n += k
 	}
 	return n

@@ -36,8 +36,8 @@ func (b *bench) noise() {
 	defer s.Close() //nolint:errcheck // the process ends
 	figures.Print("load the noise suppressor, processor time", cpu(func() {
 		d, err := s.Source(context.Background(), &list{})
-		check(err)
-		check(d.Close())
+		figures.Check(err)
+		figures.Check(d.Close())
 	}).Seconds()*1000, "ms", 0, "")
 	for _, voice := range voices {
 		path := b.path("speech-" + voice + ".wav")
@@ -72,9 +72,9 @@ func (b *bench) noisy(speech []float32, kind string, snr float64) []float32 {
 
 func denoised(s *denoise.Suppressor, x []float32) []float32 {
 	src, err := s.Source(context.Background(), &list{x})
-	check(err)
+	figures.Check(err)
 	out := readAll(src)
-	check(src.Close())
+	figures.Check(src.Close())
 	return out
 }
 
@@ -85,7 +85,7 @@ func (b *bench) recognized(x []float32) transcribe.Transcript {
 	d := audio.NewDetector()
 	d.Write(x)
 	t, err := transcribe.NewPocketSphinx().Transcribe(context.Background(), transcribe.Audio{Path: out, Duration: audio.Duration(int64(len(x)), audio.Rate), Speech: d.Speech()}, transcribe.Options{})
-	check(err)
+	figures.Check(err)
 	return t
 }
 
@@ -120,7 +120,7 @@ func (b *bench) words() {
 			x := b.noisy(samplesAt(b.said(voices[0], i), denoise.Rate), kind, 10)
 			heard := func(x []float32) int {
 				src, err := audio.Resample(&list{x}, denoise.Rate, audio.Rate)
-				check(err)
+				figures.Check(err)
 				return distance(strings.Fields(text), strings.Fields(b.recognized(readAll(src)).Text))
 			}
 			noisy, clean, total = noisy+heard(x), clean+heard(denoised(suppressor, x)), total+len(strings.Fields(text))
@@ -142,14 +142,14 @@ func (b *bench) said(voice string, i int) string {
 func spokenAt(voice, text string) (out []float64) {
 	phones := func(option, text string) (list []string) {
 		printed, err := exec.Command("flite", "-voice", voice, option, "-t", text, "-o", "/dev/null").Output()
-		check(err)
+		figures.Check(err)
 		return strings.Fields(string(printed))
 	}
 	var ends []float64
 	for _, p := range phones("-psdur", text) {
 		name, end, _ := strings.Cut(p, ":")
 		at, err := strconv.ParseFloat(end, 64)
-		check(err)
+		figures.Check(err)
 		if name != "pau" || len(ends) == 0 {
 			ends = append(ends, at*1000)
 		}

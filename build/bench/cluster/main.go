@@ -51,7 +51,7 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	pairs := cpu(func() {
 		_, err := cluster.New(x).Near(context.Background(), 0.01)
-		check(err)
+		figures.Check(err)
 	})
 	runtime.GOMAXPROCS(old)
 	rate := float64(len(x)) * float64(len(x)) * dim / pairs / 1e9 // half of all pairs, two operations each
@@ -62,7 +62,7 @@ func main() {
 	varied, truth := planted(rand.New(rand.NewPCG(2, 1)), 10_000, func(g int) float64 { return []float64{0.25, 0.5, 1.0}[g%3] })
 	wall = clock(func() {
 		nb, err := cluster.New(varied).Nearest(context.Background())
-		check(err)
+		figures.Check(err)
 		labels = nb.HDBSCAN(10, minPts, nil)
 	})
 	figures.Print("hdbscan.10k", wall, "s, all processors", 0, "")
@@ -70,18 +70,18 @@ func main() {
 	best := 0.0
 	for e := 0.1; e < 0.75; e += 0.05 {
 		g, err := cluster.New(varied).Near(context.Background(), e)
-		check(err)
+		figures.Check(err)
 		best = max(best, adjustedRand(g.DBSCAN(minPts, nil), truth))
 	}
 	figures.Print("dbscan.varied.ari", best, "adjusted Rand index at its best distance", 0, "")
 	near, truth := twins(rand.New(rand.NewPCG(4, 1)), 10_000)
 	nb, err := cluster.New(near).Nearest(context.Background())
-	check(err)
+	figures.Check(err)
 	own := adjustedRand(nb.HDBSCAN(10, minPts, nil), truth)
 	best = 0
 	for e := 0.02; e < 0.75; e += 0.02 {
 		g, err := cluster.New(near).Near(context.Background(), e)
-		check(err)
+		figures.Check(err)
 		best = max(best, adjustedRand(g.DBSCAN(minPts, nil), truth))
 	}
 	figures.Print("hdbscan.twins.ari", own, "adjusted Rand index", 0, "")
@@ -100,13 +100,6 @@ func main() {
 	}
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(1)
-	}
-}
-
 // kmeans compares five single starts on one thread with the peer's, by their medians. A tenth of
 // the points are noise, which k-means must assign to some group.
 func kmeans(name string, x [][]float32, truth []int, peer result) {
@@ -117,7 +110,7 @@ func kmeans(name string, x [][]float32, truth []int, peer result) {
 		times = append(times, cpu(func() {
 			var err error
 			labels, err = cluster.New(x).KMeans(context.Background(), groups, 1, uint64(seed), nil)
-			check(err)
+			figures.Check(err)
 		}))
 		ours, theirs = append(ours, adjustedRand(labels, truth)), append(theirs, adjustedRand(means, truth))
 	}
@@ -152,7 +145,7 @@ func twins(r *rand.Rand, n int) (x [][]float32, truth []int) {
 
 func dbscan(x [][]float32) []int {
 	g, err := cluster.New(x).Near(context.Background(), eps)
-	check(err)
+	figures.Check(err)
 	return g.DBSCAN(minPts, nil)
 }
 
@@ -196,18 +189,18 @@ type result struct {
 
 func sklearn(x [][]float32, eps float64) (r result) {
 	dir, err := os.MkdirTemp("", "cluster-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "x")
 	var buf bytes.Buffer
 	for _, v := range x {
-		check(binary.Write(&buf, binary.LittleEndian, v))
+		figures.Check(binary.Write(&buf, binary.LittleEndian, v))
 	}
-	check(os.WriteFile(file, buf.Bytes(), 0o600))
+	figures.Check(os.WriteFile(file, buf.Bytes(), 0o600))
 	cmd := exec.Command("/usr/bin/python3", "cluster/sklearn_peer.py", file, strconv.Itoa(len(x)), strconv.Itoa(dim), fmt.Sprint(eps), strconv.Itoa(minPts), strconv.Itoa(groups))
 	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1")
 	out, err := cmd.Output()
-	check(err)
+	figures.Check(err)
 	s := bufio.NewScanner(bytes.NewReader(out))
 	s.Buffer(nil, 16<<20)
 	for s.Scan() {
@@ -229,11 +222,11 @@ func sklearn(x [][]float32, eps float64) (r result) {
 			}
 			for _, f := range strings.Fields(rest) {
 				l, err := strconv.Atoi(f)
-				check(err)
+				figures.Check(err)
 				*into = append(*into, l)
 			}
 		}
-		check(err)
+		figures.Check(err)
 	}
 	return r
 }
@@ -241,7 +234,7 @@ func sklearn(x [][]float32, eps float64) (r result) {
 func cpu(fn func()) float64 {
 	used := func() float64 {
 		var r syscall.Rusage
-		check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+		figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 		return float64(r.Utime.Sec+r.Stime.Sec) + float64(r.Utime.Usec+r.Stime.Usec)/1e6
 	}
 	best := math.Inf(1)

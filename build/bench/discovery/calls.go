@@ -27,23 +27,23 @@ const prismCLI = "../prism/node_modules/@stoplight/prism-cli/dist/index.js"
 // prism returns how many milliseconds Prism takes until it serves a description.
 func prism(file string) float64 {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
+	figures.Check(err)
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	check(l.Close())
+	figures.Check(l.Close())
 	path, err := filepath.Abs(file)
-	check(err)
+	figures.Check(err)
 	c := exec.Command("node", prismCLI, "mock", "-p", port, path)
 	out, err := c.StdoutPipe()
-	check(err)
+	figures.Check(err)
 	began := time.Now()
-	check(c.Start())
+	figures.Check(c.Start())
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if strings.Contains(lines.Text(), "Prism is listening") {
 			break
 		}
 	}
 	took := time.Since(began)
-	check(c.Process.Kill())
+	figures.Check(c.Process.Kill())
 	_ = c.Wait() // it was killed
 	return float64(took.Microseconds()) / 1000
 }
@@ -69,38 +69,38 @@ func calls(ctx context.Context, b *backend.Backend) {
 	defer srv.Close()
 	server := strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
 	x, err := b.Discovery.InspectOpenAPI(ctx, discovery.InspectParams{Content: `{"openapi":"3.1.0","info":{"title":"x","version":"1.0.0"},"servers":[{"url":"` + server + `"}],"paths":{"/x":{"get":{"operationId":"get"}}}}`})
-	check(err)
+	figures.Check(err)
 	var names []string
 	for i := range callTools {
 		names = append(names, fmt.Sprintf("tool-%d", i))
 		made, err := b.Discovery.ImportOpenAPI(ctx, discovery.ImportOpenAPIParams{SpecID: x.SpecID, Operations: []string{"get /x"}, Name: names[i]})
-		check(err)
+		figures.Check(err)
 		_, err = b.Discovery.Approve(ctx, discovery.ApproveParams{ManifestID: *made.ManifestID, DefinitionHash: made.DefinitionHash})
-		check(err)
+		figures.Check(err)
 	}
 	var ours, bare []time.Duration
 	for range callsEach {
 		for _, name := range names {
 			began := time.Now()
 			r, err := b.Discovery.Run(ctx, discovery.RunParams{Name: name, Operation: "get"})
-			check(err)
+			figures.Check(err)
 			if !r.Success {
-				check(fmt.Errorf("a call failed: %s", r.Error))
+				figures.Check(fmt.Errorf("a call failed: %s", r.Error))
 			}
 			ours = append(ours, time.Since(began))
 			began = time.Now()
 			resp, err := http.Get(server + "/x")
-			check(err)
+			figures.Check(err)
 			_, err = io.Copy(io.Discard, resp.Body)
-			check(err)
-			check(resp.Body.Close())
+			figures.Check(err)
+			figures.Check(resp.Body.Close())
 			bare = append(bare, time.Since(began))
 		}
 	}
 	const curls = 50
 	began := time.Now()
 	for range curls {
-		check(exec.Command("curl", "-s", "-o", "/dev/null", server+"/x").Run())
+		figures.Check(exec.Command("curl", "-s", "-o", "/dev/null", server+"/x").Run())
 	}
 	curl := float64(time.Since(began).Microseconds()) / curls
 	own, net := p50(ours), p50(bare)
@@ -113,15 +113,15 @@ func calls(ctx context.Context, b *backend.Backend) {
 func manifests(ctx context.Context, b *backend.Backend) {
 	const file = "../../backend/discovery/examples/weather.yaml"
 	text, err := os.ReadFile(file)
-	check(err)
+	figures.Check(err)
 	var ours, node []time.Duration
 	for range 11 {
 		began := time.Now()
 		_, err := b.Discovery.ImportManifest(ctx, discovery.ImportManifestParams{Content: string(text)})
-		check(err)
+		figures.Check(err)
 		ours = append(ours, time.Since(began))
 		began = time.Now()
-		check(exec.Command("node", "-e", `require("yaml").parse(require("fs").readFileSync(process.argv[1], "utf8"))`, file).Run())
+		figures.Check(exec.Command("node", "-e", `require("yaml").parse(require("fs").readFileSync(process.argv[1], "utf8"))`, file).Run())
 		node = append(node, time.Since(began))
 	}
 	own := p50(ours) / 1000

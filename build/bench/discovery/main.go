@@ -26,13 +26,6 @@ import (
 
 const peer = "kin-openapi load"
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench discovery:", err)
-		os.Exit(1)
-	}
-}
-
 // measured is what a child process reports.
 type measured struct {
 	Millis     float64
@@ -73,9 +66,9 @@ func best(who, file string) (out measured) {
 		c := exec.Command(os.Args[0], who, file)
 		c.Stderr = os.Stderr
 		text, err := c.Output()
-		check(err)
+		figures.Check(err)
 		var m measured
-		check(json.Unmarshal(text, &m))
+		figures.Check(json.Unmarshal(text, &m))
 		m.PeakMB = float64(c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
 		if out.Millis == 0 || m.Millis < out.Millis {
 			out = m
@@ -94,17 +87,17 @@ func heap() float64 {
 
 func child(who, file string) {
 	raw, err := os.ReadFile(file)
-	check(err)
+	figures.Check(err)
 	var m measured
 	if who == "kin" {
 		began := time.Now()
 		d, err := openapi3.NewLoader().LoadFromData(raw)
-		check(err)
+		figures.Check(err)
 		m.Millis, m.Operations = float64(time.Since(began).Microseconds())/1000, d.Paths.Len()
 	} else {
 		m = inspect(string(raw))
 	}
-	check(json.NewEncoder(os.Stdout).Encode(m))
+	figures.Check(json.NewEncoder(os.Stdout).Encode(m))
 }
 
 // noKeyring is a computer without a keyring.
@@ -116,10 +109,10 @@ func (noKeyring) Set(string, string, string) error   { return errors.New("no key
 // open calls fn with a backend on an empty data folder.
 func open(fn func(b *backend.Backend, ctx context.Context)) {
 	dir, err := os.MkdirTemp("", "helix-bench-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	b, err := backend.Open(context.Background(), backend.Options{DataDir: dir, Once: true, Keyring: noKeyring{}})
-	check(err)
+	figures.Check(err)
 	defer b.Close()
 	fn(b, identity.With(context.Background(), identity.Identity{User: b.LocalUser(), Scopes: identity.Admin.Closed(), Session: uuid.New(), Client: identity.ClientWindow, Label: "bench", Pipe: "memory"}))
 }
@@ -132,11 +125,11 @@ func inspect(text string) (m measured) {
 func inspectIn(ctx context.Context, b *backend.Backend, text string) (m measured) {
 	// The vocabulary of the tokens is unpacked once per process.
 	_, err := b.Discovery.InspectOpenAPI(ctx, discovery.InspectParams{Content: `{"openapi":"3.0.0","paths":{"/x":{"get":{}}}}`})
-	check(err)
+	figures.Check(err)
 	before := heap()
 	began := time.Now()
 	r, err := b.Discovery.InspectOpenAPI(ctx, discovery.InspectParams{Content: text})
-	check(err)
+	figures.Check(err)
 	m.Millis, m.Operations = float64(time.Since(began).Microseconds())/1000, r.Counts.Operations
 	m.KeptMB = heap() - before
 	runtime.KeepAlive(text)
@@ -151,9 +144,9 @@ func build() {
 		values = append(values, fmt.Sprintf(`"p%d":"value %d"`, i, i))
 	}
 	d, err := openapi.Parse([]byte(`{"openapi":"3.0.0","paths":{"/x/{id}":{"get":{"parameters":[`+strings.Join(params, ",")+`]}}}}`), "")
-	check(err)
+	figures.Check(err)
 	p, err := d.Plan("get /x/{id}")
-	check(err)
+	figures.Check(err)
 	input := json.RawMessage("{" + strings.Join(values, ",") + "}")
 	const batches, each = 20, 1000
 	fastest := time.Hour // the other batches waited for a processor
@@ -161,7 +154,7 @@ func build() {
 		began := time.Now()
 		for range each {
 			_, err := p.Build(input, openapi.BuildOptions{Server: "https://api.example.com"})
-			check(err)
+			figures.Check(err)
 		}
 		fastest = min(fastest, time.Since(began))
 	}

@@ -45,25 +45,25 @@ func searches(ctx context.Context, b *backend.Backend) {
 	}
 	fmt.Fprintln(table, "COMMIT;")
 	raw, err := json.Marshal(list)
-	check(err)
+	figures.Check(err)
 	_, err = b.Config.Set(ctx, config.SetParams{Values: map[string]any{"discovery.online": true}})
-	check(err)
-	check(b.DB.Write(ctx, func(tx *storage.Tx) error {
+	figures.Check(err)
+	figures.Check(b.DB.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`INSERT INTO discovery_catalog (id, user_id, kind, location, entries, signature, read_at, created_at) VALUES (?1, ?2, 'list', 'https://example.com/list.json', ?3, x'', ?4, ?4)`, storage.NewID(), b.LocalUser(), json.RawMessage(raw), tx.Now)
 		return err
 	}))
 	search := func(query string) []discovery.Candidate {
 		r, err := b.Discovery.Search(ctx, discovery.SearchParams{Query: query, Sources: []string{"directory"}})
-		check(err)
+		figures.Check(err)
 		if len(r.Results) == 0 || len(r.Skipped) > 0 {
-			check(fmt.Errorf("a search found %d entries: %+v", len(r.Results), r.Skipped))
+			figures.Check(fmt.Errorf("a search found %d entries: %+v", len(r.Results), r.Skipped))
 		}
 		return r.Results
 	}
 	byMeaning := func(c discovery.Candidate) bool { return slices.Contains(c.Why, "+meaning") }
 	for began := time.Now(); !slices.ContainsFunc(search(list[0].Title+". "+list[0].Description), byMeaning); time.Sleep(time.Second) {
 		if time.Since(began) > 10*time.Minute {
-			check(errors.New("the entries have no vectors"))
+			figures.Check(errors.New("the entries have no vectors"))
 		}
 	}
 	const rounds = 200
@@ -77,14 +77,14 @@ func searches(ctx context.Context, b *backend.Backend) {
 		fmt.Fprintf(queries, "SELECT name FROM apis WHERE apis MATCH '%s OR %s' ORDER BY rank LIMIT 10;\n", one, two)
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "fts5.db")
 	sqlite := func(input string) time.Duration {
 		c := exec.Command("sqlite3", file)
 		c.Stdin, c.Stderr = strings.NewReader(input), os.Stderr
 		began := time.Now()
-		check(c.Run())
+		figures.Check(c.Run())
 		return time.Since(began)
 	}
 	sqlite(table.String())

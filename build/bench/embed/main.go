@@ -36,13 +36,6 @@ func main() {
 	compare(*rounds, texts(*sentences))
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench embed:", err)
-		os.Exit(1)
-	}
-}
-
 func report(name string, value float64, unit string, peer float64, peerName string) {
 	ratio := 0.0
 	if peer > 0 {
@@ -64,7 +57,7 @@ func texts(n int) []string {
 			pick("before,after"), pick("Christmas.,midnight.,summer.,breakfast."),
 		}, " ")
 		if words := len(strings.Fields(out[i])); words != 15 {
-			check(fmt.Errorf("%q has %d words", out[i], words))
+			figures.Check(fmt.Errorf("%q has %d words", out[i], words))
 		}
 	}
 	return out
@@ -84,69 +77,69 @@ type timings struct {
 
 func cpu() float64 {
 	var u syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
 // resident returns the memory of this process in MiB.
 func resident() float64 {
 	b, err := os.ReadFile("/proc/self/statm")
-	check(err)
+	figures.Check(err)
 	pages, err := strconv.Atoi(strings.Fields(string(b))[1])
-	check(err)
+	figures.Check(err)
 	return float64(pages*os.Getpagesize()) / (1 << 20)
 }
 
 func ours() {
 	var in []string
-	check(json.NewDecoder(os.Stdin).Decode(&in))
+	figures.Check(json.NewDecoder(os.Stdin).Decode(&in))
 	ctx := context.Background()
 	f := timings{Installed: true}
 	memory, began, before := resident(), time.Now(), cpu()
 	m, err := embed.Open()
-	check(err)
+	figures.Check(err)
 	_, err = m.Embed(ctx, in[:1])
-	check(err)
+	figures.Check(err)
 	f.Load, f.LoadCPU = float64(time.Since(began).Microseconds())/1000, cpu()-before
 	for _, text := range in {
 		before := cpu()
 		v, err := m.Embed(ctx, []string{text})
-		check(err)
+		figures.Check(err)
 		f.Sentence = append(f.Sentence, cpu()-before)
 		f.Vectors = append(f.Vectors, v[0])
 	}
 	before = cpu()
 	_, err = m.Embed(ctx, in)
-	check(err)
+	figures.Check(err)
 	f.Batch = (cpu() - before) / float64(len(in))
 	f.Memory = resident() - memory
 	m.Release()
 	f.Released = resident() - memory
-	check(json.NewEncoder(os.Stdout).Encode(f))
+	figures.Check(json.NewEncoder(os.Stdout).Encode(f))
 }
 
 func run(in []byte, name string, args ...string) timings {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(in)), os.Stderr
 	out, err := cmd.Output()
-	check(err)
+	figures.Check(err)
 	var f timings
-	check(json.Unmarshal(out, &f))
+	figures.Check(json.Unmarshal(out, &f))
 	return f
 }
 
 func compare(rounds int, texts []string) {
 	in, err := json.Marshal(texts)
-	check(err)
+	figures.Check(err)
 	self, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	dir, err := os.MkdirTemp("", "helix-bench-embed-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	plain := filepath.Join(dir, "plain")
 	build := exec.Command("go", "build", "-tags", "purego", "-o", plain, "helixbench/embed")
 	build.Stderr = os.Stderr
-	check(build.Run())
+	figures.Check(build.Run())
 
 	var kernels, purego, peer []timings
 	for range rounds {
@@ -219,7 +212,7 @@ func folder(name string) string {
 			return p
 		}
 	}
-	check(fmt.Errorf("%s not found: run in build/bench", name))
+	figures.Check(fmt.Errorf("%s not found: run in build/bench", name))
 	return ""
 }
 

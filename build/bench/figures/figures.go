@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -92,4 +94,19 @@ func Fprint(w io.Writer, name string, value float64, unit string, ratio float64,
 		peer = "-"
 	}
 	fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\t%s\t%s\n", name, value, unit, r, peer, verdict)
+}
+
+// Check ends the program if err is not nil, and prints the line of the caller.
+func Check(err error) {
+	if err != nil {
+		_, file, line, _ := runtime.Caller(1)
+		fmt.Fprintf(os.Stderr, "bench %s: %s:%d: %v\n", area, filepath.Base(file), line, err)
+		os.Exit(1)
+	}
+}
+
+// Quantile returns the value that the share q of v is below. It does not change v.
+func Quantile(v []float64, q float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[min(len(v)-1, int(float64(len(v))*q))]
 }

@@ -59,13 +59,6 @@ type bench struct {
 	profile string
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench gateway:", err)
-		os.Exit(1)
-	}
-}
-
 // report prints one line; with a peer of 0 there is no ratio.
 func report(name string, value float64, unit string, peer float64, peerName string) {
 	ratio := 0.0
@@ -80,12 +73,12 @@ func start(name string, args ...string) (line string, stop func() (cpu time.Dura
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	check(err)
+	figures.Check(err)
 	out, err := cmd.StdoutPipe()
-	check(err)
-	check(cmd.Start())
+	figures.Check(err)
+	figures.Check(cmd.Start())
 	line, err = bufio.NewReader(out).ReadString('\n')
-	check(err)
+	figures.Check(err)
 	return strings.TrimSpace(line), func() time.Duration {
 		in.Close() //nolint:errcheck // our servers end with their input
 		if strings.HasSuffix(name, "node") {
@@ -101,16 +94,16 @@ func ask(name string, args ...string) map[string]float64 {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	check(err)
+	figures.Check(err)
 	m := map[string]float64{}
-	check(json.Unmarshal(out, &m))
+	figures.Check(json.Unmarshal(out, &m))
 	m["cpu"] = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	return m
 }
 
 func self() string {
 	exe, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	return exe
 }
 
@@ -121,7 +114,7 @@ func scripts(name string) string {
 			return p
 		}
 	}
-	check(fmt.Errorf("%s not found: run in build/bench", name))
+	figures.Check(fmt.Errorf("%s not found: run in build/bench", name))
 	return ""
 }
 
@@ -236,7 +229,7 @@ func helix(measure string) (path string, ok bool) {
 func wall(name string, args ...string) (ours, node float64) {
 	run := func(name string, args ...string) float64 {
 		began := time.Now()
-		check(exec.Command(name, args...).Run())
+		figures.Check(exec.Command(name, args...).Run())
 		return float64(time.Since(began).Microseconds()) / 1000
 	}
 	run(name, args...) // creates the data folder
@@ -255,7 +248,7 @@ func (b *bench) cold() {
 		return
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-gateway-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	for _, args := range [][]string{{"version"}, {"tool", "list"}} {
 		ours, node := wall(helix, append(args, "--data-dir", dir)...)
@@ -270,7 +263,7 @@ func (b *bench) status() {
 		return
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-gateway-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -278,10 +271,10 @@ func (b *bench) status() {
 	serve.Cancel = func() error { return serve.Process.Signal(os.Interrupt) }
 	serve.WaitDelay = 15 * time.Second
 	out, err := serve.StdoutPipe()
-	check(err)
-	check(serve.Start())
+	figures.Check(err)
+	figures.Check(serve.Start())
 	_, err = bufio.NewReader(out).ReadString('\n')
-	check(err)
+	figures.Check(err)
 	ours, node := wall(helix, "status", "--data-dir", dir)
 	cancel()
 	serve.Wait() //nolint:errcheck // interrupted

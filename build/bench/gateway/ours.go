@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"helixbench/figures"
+
 	"helix/backend/bus"
 	"helix/backend/gateway"
 	"helix/backend/identity"
@@ -80,11 +82,11 @@ func profiled(file, end string) (stop func()) {
 		return func() {}
 	}
 	f, err := os.Create(file + end)
-	check(err)
-	check(pprof.StartCPUProfile(f))
+	figures.Check(err)
+	figures.Check(pprof.StartCPUProfile(f))
 	return func() {
 		pprof.StopCPUProfile()
-		check(f.Close())
+		figures.Check(f.Close())
 	}
 }
 
@@ -93,24 +95,24 @@ func serve(profile string) {
 	defer profiled(profile, ".serve")()
 	s := newServer()
 	ctx, cancel := context.WithCancel(context.Background())
-	check(s.Listen(ctx))
+	figures.Check(s.Listen(ctx))
 	fmt.Println(s.URL())
 	go func() {
 		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // only its end matters
 		cancel()
 	}()
-	check(s.Run(ctx))
+	figures.Check(s.Run(ctx))
 }
 
 func dial(url string) *gateway.Client {
 	c, err := gateway.Dial(context.Background(), gateway.ClientOptions{URL: url, Token: token, Scopes: []string{"read"}})
-	check(err)
+	figures.Check(err)
 	return c
 }
 
 func print(m map[string]float64) {
 	b, err := json.Marshal(m)
-	check(err)
+	figures.Check(err)
 	fmt.Println(string(b))
 }
 
@@ -123,13 +125,13 @@ func client(args []string) {
 		p := EchoParams{strings.Repeat("y", 188)}
 		print(load(args[2], func() {
 			var r EchoParams
-			check(c.Call(ctx, "echo", p, &r))
+			figures.Check(c.Call(ctx, "echo", p, &r))
 		}))
 		c.Close()
 	case "one", "discover", "big":
 		c := dial(url)
 		n, err := strconv.Atoi(args[2])
-		check(err)
+		figures.Check(err)
 		took := make([]float64, 0, n)
 		var bytes float64
 		for range n {
@@ -137,16 +139,16 @@ func client(args []string) {
 			switch what {
 			case "one":
 				var r EchoParams
-				check(c.Call(ctx, "echo", EchoParams{strings.Repeat("y", 188)}, &r))
+				figures.Check(c.Call(ctx, "echo", EchoParams{strings.Repeat("y", 188)}, &r))
 			case "big":
 				var r EchoParams
-				check(c.Call(ctx, "big", nil, &r))
+				figures.Check(c.Call(ctx, "big", nil, &r))
 				if len(r.Text) != 1<<20 {
-					check(fmt.Errorf("short"))
+					figures.Check(fmt.Errorf("short"))
 				}
 			default:
 				var r json.RawMessage
-				check(c.Call(ctx, "rpc.discover", nil, &r))
+				figures.Check(c.Call(ctx, "rpc.discover", nil, &r))
 				bytes = float64(len(r))
 			}
 			took = append(took, float64(time.Since(began).Nanoseconds())/1000)
@@ -163,7 +165,7 @@ func client(args []string) {
 // load keeps 64 calls in flight for the given number of seconds.
 func load(seconds string, call func()) map[string]float64 {
 	s, err := strconv.ParseFloat(seconds, 64)
-	check(err)
+	figures.Check(err)
 	until := time.Now().Add(time.Duration(s * float64(time.Second)))
 	var mu sync.Mutex
 	var all []float64
@@ -192,9 +194,9 @@ const bursts = 5
 
 func events(url, subscribers, count string) {
 	n, err := strconv.Atoi(subscribers)
-	check(err)
+	figures.Check(err)
 	k, err := strconv.Atoi(count)
-	check(err)
+	figures.Check(err)
 	var got atomic.Int64
 	all := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -207,14 +209,14 @@ func events(url, subscribers, count string) {
 			if got.Add(1)%int64(n*k) == 0 {
 				all <- struct{}{}
 			}
-		}, func() { check(fmt.Errorf("gap")) })
+		}, func() { figures.Check(fmt.Errorf("gap")) })
 	}
 	for _, c := range clients { // its answer comes after that of events.resume
-		check(c.Call(ctx, "echo", EchoParams{"x"}, nil))
+		figures.Check(c.Call(ctx, "echo", EchoParams{"x"}, nil))
 	}
 	began := time.Now()
 	for range bursts { // several, because one is so short that noise would dominate
-		check(clients[0].Call(ctx, "burst", BurstParams{k, strings.Repeat("y", 188)}, nil))
+		figures.Check(clients[0].Call(ctx, "burst", BurstParams{k, strings.Repeat("y", 188)}, nil))
 		<-all
 	}
 	print(map[string]float64{"delivered": float64(bursts*n*k) / time.Since(began).Seconds()})
@@ -226,11 +228,11 @@ func events(url, subscribers, count string) {
 
 func idle(url, count string) {
 	n, err := strconv.Atoi(count)
-	check(err)
+	figures.Check(err)
 	c := dial(url)
 	use := func() (rss, heap float64) {
 		var m gateway.MemoryUse
-		check(c.Call(context.Background(), "memory", nil, &m))
+		figures.Check(c.Call(context.Background(), "memory", nil, &m))
 		return float64(m.RSSBytes), float64(m.HeapBytes)
 	}
 	use()
@@ -258,7 +260,7 @@ func layerCost() (direct, memory float64) {
 	server, mine := gateway.MemoryPipe()
 	go s.Serve(context.Background(), server, identity.Identity{User: storage.NewID(), Scopes: gateway.Read, Client: identity.ClientTerminal}) //nolint:errcheck // ends with the process
 	c, err := gateway.DialOver(context.Background(), mine, gateway.ClientOptions{})
-	check(err)
+	figures.Check(err)
 	p := EchoParams{strings.Repeat("y", 188)}
 	ctx := context.Background()
 	const n = 50_000
@@ -274,7 +276,7 @@ func layerCost() (direct, memory float64) {
 	for range n {
 		var r EchoParams
 		began := time.Now()
-		check(c.Call(ctx, "echo", p, &r))
+		figures.Check(c.Call(ctx, "echo", p, &r))
 		took = append(took, float64(time.Since(began).Nanoseconds())/1000)
 	}
 	return direct, median(took)

@@ -8,6 +8,8 @@ import (
 	"net/rpc/jsonrpc"
 	"os"
 	"strings"
+
+	"helixbench/figures"
 )
 
 // Echo is the service for the standard library's peer.
@@ -18,9 +20,9 @@ func (Echo) Echo(p *EchoParams, r *EchoParams) error { *r = *p; return nil }
 
 func rpcServe() {
 	s := rpc.NewServer()
-	check(s.Register(Echo{}))
+	figures.Check(s.Register(Echo{}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
+	figures.Check(err)
 	fmt.Println(l.Addr())
 	go func() {
 		for {
@@ -36,11 +38,11 @@ func rpcServe() {
 
 func rpcClient(args []string) {
 	c, err := jsonrpc.Dial("tcp", args[0])
-	check(err)
+	figures.Check(err)
 	defer c.Close()
 	p := EchoParams{strings.Repeat("y", 188)}
 	print(load(args[2], func() {
 		var r EchoParams
-		check(c.Call("Echo.Echo", &p, &r))
+		figures.Check(c.Call("Echo.Echo", &p, &r))
 	}))
 }

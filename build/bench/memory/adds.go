@@ -18,7 +18,7 @@ const addsWindow = 5000
 // and compares the rate of the last ones with that of the first ones.
 func measureAdds(c *corpus, n int) {
 	dir, err := os.MkdirTemp("", "helix-bench-memory-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	s := openService(c, dir)
 	defer s.close()
@@ -29,7 +29,7 @@ func measureAdds(c *corpus, n int) {
 	start := time.Now()
 	for i := range n {
 		_, err := s.mem.Add(s.ctx, memory.AddParams{Content: sentence(rng, i), Tags: []string{fmt.Sprintf("topic-%d", i%50)}})
-		check(err)
+		figures.Check(err)
 		if (i+1)%addsWindow == 0 {
 			rates = append(rates, addsWindow/time.Since(start).Seconds())
 			start = time.Now()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"helixbench/figures"
+
 	"helix/backend/embed"
 )
 
@@ -33,13 +35,13 @@ const baseTurns = 600
 func readCorpus(dir string, m *embed.Model, sigma float64) *corpus {
 	c := &corpus{Model: m, sigma: sigma}
 	paths, err := filepath.Glob(filepath.Join(dir, "locomo", "*.json"))
-	check(err)
+	figures.Check(err)
 	slices.Sort(paths)
 	for _, path := range paths {
 		raw, err := os.ReadFile(path)
-		check(err)
+		figures.Check(err)
 		var doc map[string]json.RawMessage
-		check(json.Unmarshal(raw, &doc))
+		figures.Check(json.Unmarshal(raw, &doc))
 		for _, key := range sortedKeys(doc) {
 			var turns []struct {
 				Text string `json:"text"`
@@ -57,7 +59,7 @@ func readCorpus(dir string, m *embed.Model, sigma float64) *corpus {
 			Question string `json:"question"`
 			Category int    `json:"category"`
 		}
-		check(json.Unmarshal(doc["qa"], &asked))
+		figures.Check(json.Unmarshal(doc["qa"], &asked))
 		for _, q := range asked {
 			if q.Category < 5 {
 				c.questions = append(c.questions, q.Question)
@@ -65,12 +67,12 @@ func readCorpus(dir string, m *embed.Model, sigma float64) *corpus {
 		}
 	}
 	if len(c.turns) == 0 {
-		check(fmt.Errorf("no LoCoMo conversation in %s", dir))
+		figures.Check(fmt.Errorf("no LoCoMo conversation in %s", dir))
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(c.turns), func(i, j int) { c.turns[i], c.turns[j] = c.turns[j], c.turns[i] })
 	c.base, err = m.Embed(context.Background(), c.turns[:min(baseTurns, len(c.turns))])
-	check(err)
+	figures.Check(err)
 	return c
 }
 
@@ -120,8 +122,8 @@ func (c *corpus) write(dir string, n int, seed uint64) {
 			return
 		}
 		raw, err := json.Marshal(doc)
-		check(err)
-		check(os.WriteFile(filepath.Join(dir, fmt.Sprintf("c%d-%06d.json", seed, end)), raw, 0o600))
+		figures.Check(err)
+		figures.Check(os.WriteFile(filepath.Join(dir, fmt.Sprintf("c%d-%06d.json", seed, end)), raw, 0o600))
 	}
 	c.texts(n, seed, func(i int, text string) {
 		at := i % perFile

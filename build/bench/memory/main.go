@@ -59,7 +59,7 @@ func main() {
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	model, err := embed.Open()
-	check(err)
+	figures.Check(err)
 	c := readCorpus(*dataDir, model, *sigma)
 	figures.Print("memory.sigma", *sigma, "of length", 0, "")
 	if *adds >= addsWindow {
@@ -67,22 +67,15 @@ func main() {
 	}
 	for _, s := range strings.FieldsFunc(*sizes, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(s)
-		check(err)
+		figures.Check(err)
 		measure(c, n)
-	}
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench memory:", err)
-		os.Exit(1)
 	}
 }
 
 // measure runs all measurements at one size, in a temporary folder.
 func measure(c *corpus, n int) {
 	dir, err := os.MkdirTemp("", "helix-bench-memory-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	s := openService(c, dir)
 	defer s.close()
@@ -90,7 +83,7 @@ func measure(c *corpus, n int) {
 	s.load(c, n, 1)
 	took := time.Since(start).Seconds()
 	start = time.Now()
-	check(s.mem.EmbedPending(s.ctx))
+	figures.Check(s.mem.EmbedPending(s.ctx))
 	label := fmt.Sprintf("%dk", n/1000)
 	figures.Print("memory.import."+label, float64(n)/took, "turns/s", 0, "")
 	figures.Print("memory.vectors."+label, float64(n)/time.Since(start).Seconds(), "stored/s", 0, "")
@@ -143,18 +136,18 @@ func profileTo(path string) (stop func()) {
 		return func() {}
 	}
 	f, err := os.Create(path)
-	check(err)
-	check(pprof.StartCPUProfile(f))
+	figures.Check(err)
+	figures.Check(pprof.StartCPUProfile(f))
 	return func() {
 		pprof.StopCPUProfile()
-		check(f.Close())
+		figures.Check(f.Close())
 	}
 }
 
 // cpuTime returns the CPU time of the process, clients and server together, in milliseconds.
 func cpuTime() float64 {
 	var r syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e6
 }
 
@@ -177,7 +170,7 @@ type service struct {
 
 func openService(c *corpus, dir string) *service {
 	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db")})
-	check(err)
+	figures.Check(err)
 	s := &service{dir: dir, db: db, done: make(chan error, 1)}
 	s.mem = memory.New(db, memory.Options{Embedder: c, VectorDir: filepath.Join(dir, "vectors"), TempDir: dir})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -187,11 +180,11 @@ func openService(c *corpus, dir string) *service {
 	g := gateway.New(a, gateway.Options{Addr: "127.0.0.1:0", Bus: db.Bus(), RootToken: token, User: func() gateway.User { return gateway.User{ID: db.LocalUser().ID} }})
 	gateway.Handle(a, "connect", gateway.None, g.Connect)
 	gateway.Handle(a, "memory.search", gateway.Read, s.mem.Search)
-	check(g.Listen(ctx))
+	figures.Check(g.Listen(ctx))
 	go func() { s.done <- g.Run(ctx) }()
 	for range *clients {
 		cl, err := gateway.Dial(ctx, gateway.ClientOptions{URL: g.URL(), Token: token, Scopes: []string{"read"}})
-		check(err)
+		figures.Check(err)
 		s.api = append(s.api, cl)
 	}
 	return s
@@ -203,24 +196,24 @@ func (s *service) close() {
 	}
 	s.end()
 	<-s.done
-	check(errors.Join(s.mem.Close(), s.db.Close()))
+	figures.Check(errors.Join(s.mem.Close(), s.db.Close()))
 }
 
 // load imports n turns.
 func (s *service) load(c *corpus, n int, seed uint64) {
 	path := filepath.Join(s.dir, fmt.Sprintf("import-%d", seed))
-	check(os.MkdirAll(path, 0o700))
+	figures.Check(os.MkdirAll(path, 0o700))
 	c.write(path, n, seed)
 	done := make(chan memory.ImportDone, 1)
 	cancel := bus.Subscribe(s.db.Bus(), func(_ uuid.UUID, e memory.ImportDone) { done <- e })
 	defer cancel()
 	files, err := filepath.Glob(filepath.Join(path, "*.json"))
-	check(err)
+	figures.Check(err)
 	for _, f := range files {
 		_, err := s.mem.Import(s.ctx, memory.ImportParams{Path: f, Format: "locomo"})
-		check(err)
+		figures.Check(err)
 		if e := <-done; e.Status != "completed" {
-			check(errors.New("the import has " + e.Status + ": " + e.Message))
+			figures.Check(errors.New("the import has " + e.Status + ": " + e.Message))
 		}
 	}
 }
@@ -237,7 +230,7 @@ func (s *service) importing(c *corpus) (stop func()) {
 			default:
 			}
 			s.load(c, 1000, seed)
-			check(s.mem.EmbedPending(s.ctx))
+			figures.Check(s.mem.EmbedPending(s.ctx))
 		}
 	})
 	return func() { close(quit); wg.Wait() }
@@ -249,7 +242,7 @@ func (s *service) ask(c *corpus, client, i int, into any) {
 	if i%2 == 1 {
 		p["filters"] = map[string]any{"from": "2021-01-01T00:00:00Z", "to": "2023-07-01T00:00:00Z", "kinds": []string{"turn"}}
 	}
-	check(s.api[client].Call(s.ctx, "memory.search", p, into))
+	figures.Check(s.api[client].Call(s.ctx, "memory.search", p, into))
 }
 
 // writeAnswers writes the results, without what differs from store to store.
@@ -269,7 +262,7 @@ func (s *service) writeAnswers(c *corpus, path string) {
 			fmt.Fprintf(&out, "%d\t%s\t%s\t%s\t%q\n", i, h.Score, h.Title, h.Marks, h.Snippet)
 		}
 	}
-	check(os.WriteFile(path, []byte(out.String()), 0o600))
+	figures.Check(os.WriteFile(path, []byte(out.String()), 0o600))
 }
 
 // run sends queries from all clients concurrently and returns the duration of each in milliseconds.
@@ -281,7 +274,7 @@ func (s *service) run(c *corpus, round int) []float64 {
 		}
 		s.ask(c, client, round*(*queries)+i, &r)
 		if len(r.Results) == 0 {
-			check(errors.New("nothing was found"))
+			figures.Check(errors.New("nothing was found"))
 		}
 	})
 }

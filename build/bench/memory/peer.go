@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 
+	"helixbench/figures"
+
 	_ "modernc.org/sqlite"
 	_ "modernc.org/sqlite/vec" // the table vec0
 )
@@ -21,30 +23,30 @@ type peer struct {
 
 func openPeer(c *corpus, n int, path string) *peer {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=cache_size(-65536)&_pragma=mmap_size(1073741824)")
-	check(err)
+	figures.Check(err)
 	db.SetMaxOpenConns(*clients)
 	for _, q := range []string{
 		`CREATE VIRTUAL TABLE v USING vec0 (e float[512] distance_metric=cosine)`,
 		`CREATE VIRTUAL TABLE f USING fts5 (content, tokenize = "porter unicode61 remove_diacritics 2")`,
 	} {
 		_, err := db.Exec(q)
-		check(err)
+		figures.Check(err)
 	}
 	tx, err := db.Begin()
-	check(err)
+	figures.Check(err)
 	c.texts(n, 1, func(i int, text string) {
 		b, err := binary.Append(nil, binary.LittleEndian, c.vector(text))
-		check(err)
+		figures.Check(err)
 		_, err = tx.Exec(`INSERT INTO v (rowid, e) VALUES (?, ?)`, i+1, b)
-		check(err)
+		figures.Check(err)
 		_, err = tx.Exec(`INSERT INTO f (rowid, content) VALUES (?, ?)`, i+1, text)
-		check(err)
+		figures.Check(err)
 	})
-	check(tx.Commit())
+	figures.Check(tx.Commit())
 	return &peer{db, c}
 }
 
-func (p *peer) close() { check(p.db.Close()) }
+func (p *peer) close() { figures.Check(p.db.Close()) }
 
 func (p *peer) run(c *corpus, round int) []float64 {
 	return concurrently(func(_, i int) { p.ask(c.question(round*(*queries) + i)) })
@@ -55,10 +57,10 @@ var little = strings.Fields("a about an and any are as at be by did do does for 
 // ask returns the texts of the best ten.
 func (p *peer) ask(question string) []string {
 	vecs, err := p.model.Embed(context.Background(), []string{question})
-	check(err)
+	figures.Check(err)
 	score := map[int64]float64{}
 	b, err := binary.Append(nil, binary.LittleEndian, vecs[0])
-	check(err)
+	figures.Check(err)
 	p.list(score, 0.4, `SELECT rowid FROM v WHERE e MATCH ? AND k = 200 ORDER BY distance`, b)
 	var terms []string
 	for _, w := range strings.FieldsFunc(strings.ToLower(question), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -83,7 +85,7 @@ func (p *peer) ask(question string) []string {
 	var out []string
 	for _, id := range ids[:min(10, len(ids))] {
 		var text string
-		check(p.db.QueryRow(`SELECT content FROM f WHERE rowid = ?`, id).Scan(&text))
+		figures.Check(p.db.QueryRow(`SELECT content FROM f WHERE rowid = ?`, id).Scan(&text))
 		out = append(out, text)
 	}
 	return out
@@ -91,12 +93,12 @@ func (p *peer) ask(question string) []string {
 
 func (p *peer) list(score map[int64]float64, weight float64, query string, arg any) {
 	rows, err := p.db.Query(query, arg)
-	check(err)
+	figures.Check(err)
 	defer rows.Close()
 	for rank := 1; rows.Next(); rank++ {
 		var id int64
-		check(rows.Scan(&id))
+		figures.Check(rows.Scan(&id))
 		score[id] += weight / float64(60+rank)
 	}
-	check(rows.Err())
+	figures.Check(rows.Err())
 }

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,13 +21,6 @@ import (
 	"helix/backend/providers/recordings"
 	"helixbench/figures"
 )
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench providers:", err)
-		os.Exit(1)
-	}
-}
 
 // side reads the body of a stream with one of the implementations.
 type side func(body string) (answer, error)
@@ -55,19 +47,19 @@ func main() {
 	}
 	start() // before anything reads the catalog
 	all, err := recordings.Read(filepath.Join(cmp.Or(os.Getenv("HELIX_DATA"), "../../../shared/data"), "providers"))
-	check(err)
+	figures.Check(err)
 	read := goldens(all)
 	if len(os.Args) > 1 && os.Args[1] == "goldens" {
-		check(os.WriteFile(goldenFile, read, 0o644))
+		figures.Check(os.WriteFile(goldenFile, read, 0o644))
 		counts, err := json.Marshal(countWithPeer(recordings.Texts(), 0).Counts)
-		check(err)
-		check(os.WriteFile(countsFile, append(counts, '\n'), 0o644))
+		figures.Check(err)
+		figures.Check(os.WriteFile(countsFile, append(counts, '\n'), 0o644))
 		return
 	}
 	stored, err := os.ReadFile(goldenFile)
-	check(err)
+	figures.Check(err)
 	if !bytes.Equal(read, stored) {
-		check(errors.New("the SDKs read the recordings differently than " + goldenFile + " says. Run go run ./providers goldens, and the tests of backend/providers"))
+		figures.Check(errors.New("the SDKs read the recordings differently than " + goldenFile + " says. Run go run ./providers goldens, and the tests of backend/providers"))
 	}
 	for _, w := range []struct {
 		name, wire, peer string
@@ -86,7 +78,7 @@ func main() {
 				continue
 			}
 			a, err := ours(x.Body)
-			check(err)
+			figures.Check(err)
 			b, err := w.theirs(x.Body)
 			if err != nil || a.text != b.text || compact(a.calls) != compact(b.calls) {
 				continue // the peer can't read it, or reads less: not comparable
@@ -120,7 +112,7 @@ func measure(bodies []string, read side) (micros, allocs float64) {
 		for range repeat {
 			for _, body := range bodies {
 				_, err := read(body)
-				check(err)
+				figures.Check(err)
 			}
 		}
 		times = append(times, (cpu()-began)/repeat)
@@ -135,6 +127,6 @@ func measure(bodies []string, read side) (micros, allocs float64) {
 // cpu returns this process's processor time in microseconds.
 func cpu() float64 {
 	var u syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3
 }

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 
+	"helixbench/figures"
+
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/openai/openai-go/v3"
@@ -51,7 +53,7 @@ func compact(calls string) string {
 		var v any
 		if json.Unmarshal([]byte(f), &v) == nil {
 			b, err := json.Marshal(v)
-			check(err)
+			figures.Check(err)
 			fields[i] = string(b)
 		}
 	}
@@ -103,7 +105,7 @@ func goldens(all []recordings.Exchange) []byte {
 		if x.Wire == providers.WireChat {
 			g.Reasoning = "-"
 		}
-		check(enc.Encode(g))
+		figures.Check(enc.Encode(g))
 	}
 	return out.Bytes()
 }
@@ -264,7 +266,7 @@ func wholeMessage() side {
 func geminiClient(kind string) (*genai.Client, *replay) {
 	r := &replay{kind: kind}
 	c, err := genai.NewClient(context.Background(), &genai.ClientConfig{APIKey: "x", Backend: genai.BackendGeminiAPI, HTTPClient: &http.Client{Transport: r}})
-	check(err)
+	figures.Check(err)
 	return c, r
 }
 
@@ -286,7 +288,7 @@ func (a *answer) add(r *genai.GenerateContentResponse) {
 			}
 			if p.FunctionCall != nil {
 				args, err := json.Marshal(p.FunctionCall.Args)
-				check(err)
+				figures.Check(err)
 				a.call(p.FunctionCall.Name, string(args))
 			}
 		}

@@ -43,9 +43,9 @@ func emulate() {
 	mux.HandleFunc("/sent", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(*body.Load()) })
 	mux.HandleFunc("/v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
-		check(err)
+		figures.Check(err)
 		var q struct{ Model string }
-		check(json.Unmarshal(b, &q))
+		figures.Check(json.Unmarshal(b, &q))
 		body.Store(&b)
 		w.Header().Set("Content-Type", "text/event-stream")
 		flush := http.NewResponseController(w).Flush
@@ -66,9 +66,9 @@ func emulate() {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,\"total_tokens\":10}}\n\ndata: [DONE]\n\n")
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(err)
+	figures.Check(err)
 	fmt.Println("http://" + l.Addr().String())
-	check(http.Serve(l, mux))
+	figures.Check(http.Serve(l, mux))
 }
 
 // service is the emulator with a router that calls it.
@@ -80,13 +80,13 @@ type service struct {
 
 func newService() *service {
 	self, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	emulator := exec.Command(self, "emulate")
 	out, err := emulator.StdoutPipe()
-	check(err)
-	check(emulator.Start())
+	figures.Check(err)
+	figures.Check(emulator.Start())
 	address, err := bufio.NewReader(out).ReadString('\n')
-	check(err)
+	figures.Check(err)
 	s := &service{address: strings.TrimSpace(address)}
 	client := safehttp.New(safehttp.Options{AllowLoopback: func(int) bool { return true }, MaxRedirects: -1})
 	s.router = open(client, s.address)
@@ -106,7 +106,7 @@ func open(client *safehttp.Client, address string) *providers.Router {
 		Key:  func(context.Context, string, providers.Entry) (string, string, error) { return "", "", nil },
 		HTTP: client, Meter: free{},
 	})
-	check(err)
+	figures.Check(err)
 	return router
 }
 
@@ -114,7 +114,7 @@ func open(client *safehttp.Client, address string) *providers.Router {
 func (s *service) ask(model string, fn func(text string)) {
 	q := providers.Request{Model: providers.ModelRef("p/" + model), Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart(strings.Repeat("A question. ", 100))}}}}
 	for e, err := range s.router.Stream(context.Background(), q) {
-		check(err)
+		figures.Check(err)
 		if e.Type == providers.EventText {
 			fn(e.Delta)
 		}
@@ -124,10 +124,10 @@ func (s *service) ask(model string, fn func(text string)) {
 // sent returns the body of the last request.
 func (s *service) sent() []byte {
 	last, err := http.Get(s.address + "/sent")
-	check(err)
+	figures.Check(err)
 	defer last.Body.Close()
 	body, err := io.ReadAll(last.Body)
-	check(err)
+	figures.Check(err)
 	return body
 }
 
@@ -137,12 +137,12 @@ func (s *service) raw(body []byte, fn func(line string)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.address+"/v1/chat/completions", bytes.NewReader(body))
-	check(err)
+	figures.Check(err)
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Accept", "text/event-stream, application/json")
 	q.Header.Set("User-Agent", "Helix")
 	r, err := http.DefaultClient.Do(q)
-	check(err)
+	figures.Check(err)
 	defer r.Body.Close()
 	lines := bufio.NewReader(r.Body)
 	for {
@@ -183,10 +183,10 @@ func firstToken() {
 		Stream        bool            `json:"stream"`
 		StreamOptions map[string]bool `json:"stream_options,omitempty"`
 	}
-	check(json.Unmarshal(s.sent(), &request))
+	figures.Check(json.Unmarshal(s.sent(), &request))
 	theirs := func(fn func(string)) {
 		body, err := json.Marshal(request)
-		check(err)
+		figures.Check(err)
 		s.raw(body, fn)
 	}
 	first(theirs)
@@ -216,7 +216,7 @@ func deltas() {
 	var mine, peer []float64
 	late := func(to *[]float64, sent string) {
 		at, err := strconv.ParseInt(sent, 10, 64)
-		check(err)
+		figures.Check(err)
 		*to = append(*to, float64(time.Now().UnixNano()-at)/1000)
 	}
 	s.ask(model, func(string) {})
@@ -235,7 +235,7 @@ func deltas() {
 		both.Wait()
 	}
 	if len(mine) != streams*each || len(peer) != streams*each {
-		check(fmt.Errorf("%d and %d deltas of %d", len(mine), len(peer), streams*each))
+		figures.Check(fmt.Errorf("%d and %d deltas of %d", len(mine), len(peer), streams*each))
 	}
 	slices.Sort(mine)
 	slices.Sort(peer)
@@ -285,20 +285,20 @@ func manyStreams() {
 	for range 3 {
 		began := cpu()
 		if n := run(streams, model, nil); n != streams*each {
-			check(fmt.Errorf("%d deltas", n))
+			figures.Check(fmt.Errorf("%d deltas", n))
 		}
 		mine = append(mine, (cpu()-began)/1000)
 		c := exec.Command("node", "providers/streams.mjs", s.address+"/v1", model, strconv.Itoa(streams))
 		c.Stderr = os.Stderr
 		out, err := c.Output()
-		check(err)
+		figures.Check(err)
 		var theirs struct {
 			Deltas int
 			Ms     float64
 		}
-		check(json.Unmarshal(out, &theirs))
+		figures.Check(json.Unmarshal(out, &theirs))
 		if theirs.Deltas != streams*each {
-			check(fmt.Errorf("openai got %d deltas", theirs.Deltas))
+			figures.Check(fmt.Errorf("openai got %d deltas", theirs.Deltas))
 		}
 		peer = append(peer, theirs.Ms)
 	}
@@ -320,7 +320,7 @@ func leftovers() {
 			for n := left.Add(1); n <= streams; n = left.Add(1) {
 				q := providers.Request{Model: "p/3/0", Messages: []providers.Message{{Role: providers.User, Parts: []providers.Part{providers.TextPart("A question.")}}}}
 				for e, err := range s.router.Stream(context.Background(), q) {
-					check(err)
+					figures.Check(err)
 					if e.Type == providers.EventText && n%3 == 0 {
 						break
 					}
@@ -341,7 +341,7 @@ func leftovers() {
 // openSockets counts the sockets of this process.
 func openSockets() (n int) {
 	list, err := os.ReadDir("/proc/self/fd")
-	check(err)
+	figures.Check(err)
 	for _, e := range list {
 		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.HasPrefix(to, "socket:") {
 			n++
@@ -366,7 +366,7 @@ func start() {
 	_, err := router.Complete(context.Background(), providers.Request{Model: "p/none"}) // this reads the catalog
 	took := time.Since(began)
 	if err == nil {
-		check(errors.New("a model answered that nobody has"))
+		figures.Check(errors.New("a model answered that nobody has"))
 	}
 	runtime.GC()
 	runtime.GC()

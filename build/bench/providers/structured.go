@@ -40,12 +40,12 @@ func validate() {
 		p := map[string]any{"type": "goal", "layer": 1 + len(patterns)%7, "description": strings.Repeat("You want to run. ", 8), "confidence": 0.25,
 			"evidence": []any{map[string]any{"id": "t1", "quote": "I want to run a marathon."}, map[string]any{"id": "t22", "quote": "Bought shoes."}}}
 		b, err := json.Marshal(p)
-		check(err)
+		figures.Check(err)
 		size += len(b)
 		patterns = append(patterns, p)
 	}
 	answer, err := json.Marshal(map[string]any{"patterns": patterns})
-	check(err)
+	figures.Check(err)
 	model := said{Reason: providers.FinishStop, Parts: []providers.Part{providers.TextPart(string(answer))}}
 	const repeat = 200
 	held := make([]byte, 16<<20)
@@ -56,22 +56,22 @@ func validate() {
 		began := cpu()
 		for range repeat {
 			_, report, err := providers.Structured(context.Background(), model, providers.Request{}, json.RawMessage(doc), true, nil)
-			check(err)
+			figures.Check(err)
 			if report.Attempts != 1 {
-				check(fmt.Errorf("%+v", report))
+				figures.Check(fmt.Errorf("%+v", report))
 			}
 		}
 		mine = append(mine, (cpu()-began)/repeat)
 	}
 	slices.Sort(mine)
 	dir, err := os.MkdirTemp("", "helix-bench-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
-	check(os.WriteFile(filepath.Join(dir, "schema.json"), []byte(doc), 0o600))
-	check(os.WriteFile(filepath.Join(dir, "answer.json"), answer, 0o600))
+	figures.Check(os.WriteFile(filepath.Join(dir, "schema.json"), []byte(doc), 0o600))
+	figures.Check(os.WriteFile(filepath.Join(dir, "answer.json"), answer, 0o600))
 	out, err := exec.Command("node", "providers/validate.mjs", dir).Output()
-	check(err)
+	figures.Check(err)
 	peer, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-	check(err)
+	figures.Check(err)
 	figures.Print("structured.validate", mine[len(mine)/2], "µs", mine[len(mine)/2]/peer, "ajv")
 }

@@ -28,7 +28,7 @@ const countsFile = "../../backend/providers/testdata/tokens.json"
 func packVocabularies() {
 	for _, name := range []string{"o200k", "cl100k"} {
 		text, err := os.ReadFile("node_modules/gpt-tokenizer/data/" + name + "_base.tiktoken")
-		check(err)
+		figures.Check(err)
 		type token struct {
 			bytes []byte
 			rank  int
@@ -40,24 +40,24 @@ func packVocabularies() {
 				continue
 			}
 			b, err := base64.StdEncoding.DecodeString(encoded)
-			check(err)
+			figures.Check(err)
 			n, err := strconv.Atoi(rank)
-			check(err)
+			figures.Check(err)
 			tokens = append(tokens, token{b, n})
 		}
 		slices.SortFunc(tokens, func(a, b token) int { return cmp.Compare(a.rank, b.rank) })
 		raw := binary.AppendUvarint(nil, uint64(len(tokens)))
 		for i, t := range tokens {
 			if t.rank != i || len(t.bytes) > 255 {
-				check(fmt.Errorf("%s: token %d has the rank %d and %d bytes", name, i, t.rank, len(t.bytes)))
+				figures.Check(fmt.Errorf("%s: token %d has the rank %d and %d bytes", name, i, t.rank, len(t.bytes)))
 			}
 			raw = append(append(raw, byte(len(t.bytes))), t.bytes...)
 		}
 		var packed bytes.Buffer
 		z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-		check(err)
+		figures.Check(err)
 		_, err = z.Write(raw)
-		check(errors.Join(err, z.Close(), os.WriteFile("../../backend/providers/"+name+".gz", packed.Bytes(), 0o644)))
+		figures.Check(errors.Join(err, z.Close(), os.WriteFile("../../backend/providers/"+name+".gz", packed.Bytes(), 0o644)))
 	}
 }
 
@@ -69,12 +69,12 @@ type peerCounts struct {
 
 func countWithPeer(texts []string, rounds int) (out peerCounts) {
 	in, err := json.Marshal(map[string]any{"texts": texts, "rounds": rounds})
-	check(err)
+	figures.Check(err)
 	c := exec.Command("node", "providers/tokens.mjs")
 	c.Stdin, c.Stderr = bytes.NewReader(in), os.Stderr
 	b, err := c.Output()
-	check(err)
-	check(json.Unmarshal(b, &out))
+	figures.Check(err)
+	figures.Check(json.Unmarshal(b, &out))
 	return out
 }
 
@@ -87,7 +87,7 @@ func countTokens() {
 	for text.Len() < 1_000_000 {
 		for _, name := range []string{"ARCHITECTURE.md", "RATIONALE.md", "docs/protocol.md", "docs/glossary.md", "backend/backend.go"} {
 			b, err := os.ReadFile("../../" + name)
-			check(err)
+			figures.Check(err)
 			text.Write(b)
 		}
 	}
@@ -96,14 +96,14 @@ func countTokens() {
 	s.Router = &providers.Router{}
 	count := func() int64 {
 		r, err := s.CountTokens(context.Background(), providers.CountParams{Model: "openai/gpt-5", Text: whole})
-		check(err)
+		figures.Check(err)
 		return r.Tokens
 	}
 	own := count()
 	var mine []float64
 	peer := countWithPeer([]string{whole}, rounds)
 	if peer.Counts[0][0] != own {
-		check(fmt.Errorf("we count %d tokens, gpt-tokenizer %d", own, peer.Counts[0][0]))
+		figures.Check(fmt.Errorf("we count %d tokens, gpt-tokenizer %d", own, peer.Counts[0][0]))
 	}
 	for range rounds {
 		began := cpu()

@@ -30,13 +30,6 @@ const (
 	entries  = 10_000
 )
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench psychology:", err)
-		os.Exit(1)
-	}
-}
-
 func p95(n int, fn func()) float64 {
 	var ms []float64
 	for range n {
@@ -63,10 +56,10 @@ func main() {
 	}
 
 	dir, err := os.MkdirTemp("", "helix-bench-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	db, err := storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
-	check(err)
+	figures.Check(err)
 	defer db.Close()
 	ctx := identity.With(context.Background(), identity.Identity{User: db.LocalUser().ID, Scopes: identity.Read | identity.Write | identity.Admin, Client: identity.ClientTerminal})
 	mem := memory.New(db, memory.Options{})
@@ -74,16 +67,16 @@ func main() {
 	s := psychology.New(db, mem, psychology.Options{Dir: dir})
 	figures.Print("layer.p95", p95(50, func() {
 		_, err := s.UpdateLayer(ctx, psychology.UpdateLayerParams{LayerNumber: 1, Data: json.RawMessage(`{"at":"` + time.Now().String() + `"}`)})
-		check(err)
+		figures.Check(err)
 	}), "ms", 0, "")
 	figures.Print("layers.p95", p95(50, func() { // only the layers exist yet
 		_, err := s.DecayRun(ctx, psychology.RunParams{})
-		check(err)
+		figures.Check(err)
 	}), "ms", 0, "")
 	fill(ctx, db, mem, s)
 
 	exec := func(query string, args ...any) {
-		check(db.Write(ctx, func(tx *storage.Tx) error { _, err := tx.Exec(query, args...); return err }))
+		figures.Check(db.Write(ctx, func(tx *storage.Tx) error { _, err := tx.Exec(query, args...); return err }))
 	}
 	exec(`UPDATE memories SET retention = 0.9, decayed_at = 1`)
 	t = time.Now()
@@ -115,21 +108,21 @@ func main() {
 	}()
 	t = time.Now()
 	r, err := s.DecayRun(ctx, psychology.RunParams{})
-	check(err)
+	figures.Check(err)
 	took := time.Since(t).Seconds()
 	close(stop)
 	figures.Print("run.first", took, "s", 0, "")
 	figures.Print("run.first against one UPDATE", took/peer, "times", took/peer, "one UPDATE")
 	figures.Print("run.first.memory", (float64(<-peak)-float64(before.HeapInuse))/(1<<20), "MiB", 0, "")
 	if r.Changed != memories+entries {
-		check(fmt.Errorf("%d changed", r.Changed))
+		figures.Check(fmt.Errorf("%d changed", r.Changed))
 	}
 	var written int
 	t = time.Now()
 	_, err = s.DecayRun(ctx, psychology.RunParams{})
-	check(err)
+	figures.Check(err)
 	took = time.Since(t).Seconds()
-	check(db.Read(ctx, func(tx *storage.Tx) error {
+	figures.Check(db.Read(ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT count(*) FROM memories WHERE decayed_at > ?`, t).Scan(&written)
 	}))
 	figures.Print("run.again", took, "s", 0, "")
@@ -138,20 +131,20 @@ func main() {
 	exec(`UPDATE memories SET created_at = created_at - ?`, (2000 * time.Hour).Microseconds())
 	t = time.Now()
 	_, err = s.DecayRun(ctx, psychology.RunParams{})
-	check(err)
+	figures.Check(err)
 	figures.Print("run.all cross a threshold", time.Since(t).Seconds(), "s", 0, "")
 
 	var id uuid.UUID
-	check(db.Read(ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT id FROM memories LIMIT 1`).Scan(&id) }))
+	figures.Check(db.Read(ctx, func(tx *storage.Tx) error { return tx.QueryRow(`SELECT id FROM memories LIMIT 1`).Scan(&id) }))
 	t = time.Now()
 	for range 1000 {
 		_, err := s.Forecast(ctx, psychology.ForecastParams{ID: &id})
-		check(err)
+		figures.Check(err)
 	}
 	figures.Print("forecasts.1000", time.Since(t).Seconds()*1000, "ms", 0, "")
 	figures.Print("overview.p95", p95(40, func() {
 		_, err := s.Overview(ctx, struct{}{})
-		check(err)
+		figures.Check(err)
 	}), "ms", 0, "")
 }
 
@@ -163,13 +156,13 @@ func fill(ctx context.Context, db *storage.DB, mem *memory.Service, s *psycholog
 			items[k] = memory.AddParams{Content: "text number " + strconv.Itoa(i+k)}
 		}
 		_, err := mem.AddBatch(ctx, memory.AddBatchParams{Items: items})
-		check(err)
+		figures.Check(err)
 	}
 	for i := range entries {
 		_, err := s.UpsertEntry(ctx, psychology.UpsertParams{LayerNumber: 4, Kind: "goal", Data: json.RawMessage(`{"title":"goal ` + strconv.Itoa(i) + `"}`)})
-		check(err)
+		figures.Check(err)
 	}
-	check(db.Write(ctx, func(tx *storage.Tx) error {
+	figures.Check(db.Write(ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`UPDATE memories SET created_at = created_at - ?1`, (200 * time.Hour).Microseconds())
 		if err == nil {
 			_, err = tx.Exec(`UPDATE psychology_entries SET created_at = created_at - ?1`, (200 * time.Hour).Microseconds())

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"helixbench/figures"
+
 	"github.com/dop251/goja"
 
 	"helix/backend/sandbox"
@@ -23,7 +25,7 @@ var kernelNames = []string{"fib30", "json1mb", "regex", "sort100k", "nbody"}
 
 func (b *bench) kernel(name string) string {
 	text, err := os.ReadFile(filepath.Join(b.src, "kernels", name+".js"))
-	check(err)
+	figures.Check(err)
 	return string(text)
 }
 
@@ -50,7 +52,7 @@ func (b *bench) jsCPU() {
 			j, _ := node.run("vm " + file)
 			r := run(e, p, sandbox.Call{})
 			if string(r.Output) != fmt.Sprintf("%.0f", result) {
-				check(fmt.Errorf("%s gives %s, in Node %v", name, r.Output, result))
+				figures.Check(fmt.Errorf("%s gives %s, in Node %v", name, r.Output, result))
 			}
 			g := ms(gojaRun())
 			if i >= 3 {
@@ -72,14 +74,14 @@ func (b *bench) jsCPU() {
 
 func gojaRunner(text string) func() time.Duration {
 	p, err := goja.Compile("kernel.js", "(function(){"+text+"})()", false)
-	check(err)
+	figures.Check(err)
 	vm := goja.New()
 	return func() time.Duration {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		t := threadCPU()
 		_, err := vm.RunProgram(p)
-		check(err)
+		figures.Check(err)
 		return threadCPU() - t
 	}
 }
@@ -95,21 +97,21 @@ func (b *bench) serveNode() *nodeServer {
 	cmd := exec.Command("node", "--no-warnings", filepath.Join(b.src, "js.mjs"), "serve")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	check(err)
+	figures.Check(err)
 	out, err := cmd.StdoutPipe()
-	check(err)
-	check(cmd.Start())
+	figures.Check(err)
+	figures.Check(cmd.Start())
 	return &nodeServer{in, bufio.NewScanner(out), cmd}
 }
 
 func (n *nodeServer) run(line string) (ms, result float64) {
 	_, err := fmt.Fprintln(n.in, line)
-	check(err)
+	figures.Check(err)
 	if !n.out.Scan() {
-		check(fmt.Errorf("node ended"))
+		figures.Check(fmt.Errorf("node ended"))
 	}
 	var a struct{ MS, Result float64 }
-	check(json.Unmarshal(n.out.Bytes(), &a))
+	figures.Check(json.Unmarshal(n.out.Bytes(), &a))
 	return a.MS, a.Result
 }
 
@@ -122,7 +124,7 @@ func (n *nodeServer) close() {
 // can interrupt by itself. All three run under the same small host of this program.
 func (b *bench) meter() {
 	wasm, err := os.ReadFile(filepath.Join(b.src, "..", "node_modules", "quickjs-wasi", "quickjs.wasm"))
-	check(err)
+	figures.Check(err)
 	metered, plain, closing := newRaw(wasm, rawMetered), newRaw(wasm, rawPlain), newRaw(wasm, rawClosing)
 	var toPlain, toClosing []float64
 	for _, name := range kernelNames {
@@ -178,7 +180,7 @@ func (b *bench) many(r sandbox.Runnable, c sandbox.Call, want string) (wall, cpu
 			took = append(took, time.Since(t))
 		}
 		if string(res.Output) != want {
-			check(fmt.Errorf("got %s, want %s", res.Output, want))
+			figures.Check(fmt.Errorf("got %s, want %s", res.Output, want))
 		}
 	}
 	return median(took), (processCPU() - began) / n
@@ -188,16 +190,16 @@ func (b *bench) many(r sandbox.Runnable, c sandbox.Call, want string) (wall, cpu
 // disk.
 func (b *bench) cold() {
 	exe, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	dir := b.cacheDir("cold")
 	ours := func() *exec.Cmd { return exec.Command(exe, "-role", "cold", "-cache", dir) }
 	node := func() *exec.Cmd { return exec.Command("node", "-e", "console.log((() => 42)())") }
 	one := func(cmd *exec.Cmd) time.Duration {
 		t := time.Now()
 		out, err := cmd.Output()
-		check(err)
+		figures.Check(err)
 		if strings.TrimSpace(string(out)) != "42" {
-			check(fmt.Errorf("%v printed %s", cmd.Args, out))
+			figures.Check(fmt.Errorf("%v printed %s", cmd.Args, out))
 		}
 		return time.Since(t)
 	}
@@ -212,7 +214,7 @@ func (b *bench) cold() {
 		return
 	}
 	file, data := filepath.Join(b.dir, "cold.js"), filepath.Join(b.dir, "data")
-	check(os.WriteFile(file, []byte("return 42"), 0o600))
+	figures.Check(os.WriteFile(file, []byte("return 42"), 0o600))
 	real := func() *exec.Cmd {
 		cmd := exec.Command(helix, "sandbox", "run", file, "--data-dir", data, "--quiet")
 		cmd.Env = append(os.Environ(), "DBUS_SESSION_BUS_ADDRESS=") // no keyring, because it may ask
@@ -240,6 +242,6 @@ func (b *bench) helix() string {
 func cold(dir string) {
 	e := openEngine(sandbox.Options{CacheDir: dir})
 	r, err := e.Execute(context.Background(), compileJS(e, "return 42"), sandbox.Call{})
-	check(err)
+	figures.Check(err)
 	fmt.Println(string(r.Output))
 }

@@ -69,25 +69,18 @@ type bench struct {
 
 func newBench() *bench {
 	dir, err := os.MkdirTemp("", "helix-bench-sandbox-")
-	check(err)
+	figures.Check(err)
 	b := &bench{dir: dir}
 	for _, p := range []string{"sandbox", ".", "build/bench/sandbox"} {
 		if _, err := os.Stat(filepath.Join(p, "js.mjs")); err == nil {
 			b.src, err = filepath.Abs(p)
-			check(err)
+			figures.Check(err)
 		}
 	}
 	if b.src == "" {
-		check(fmt.Errorf("js.mjs not found: run in build/bench"))
+		figures.Check(fmt.Errorf("js.mjs not found: run in build/bench"))
 	}
 	return b
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench sandbox:", err)
-		os.Exit(1)
-	}
 }
 
 // engine returns the engine that most measurements share.
@@ -101,29 +94,29 @@ func (b *bench) engine() *sandbox.Engine {
 
 func (b *bench) cacheDir(name string) string {
 	dir := filepath.Join(b.dir, name)
-	check(os.MkdirAll(dir, 0o700))
+	figures.Check(os.MkdirAll(dir, 0o700))
 	return dir
 }
 
 func openEngine(o sandbox.Options) *sandbox.Engine {
 	exe, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	o.WorkerCommand = []string{exe, "sandbox-worker"}
 	e, err := sandbox.Open(context.Background(), o)
-	check(err)
+	figures.Check(err)
 	return e
 }
 
 func compileJS(e *sandbox.Engine, text string) *sandbox.Program {
 	p, err := e.CompileJS(context.Background(), sandbox.Source{Text: text})
-	check(err)
+	figures.Check(err)
 	return p
 }
 
 // run runs r and stops the benchmark if it fails.
 func run(e *sandbox.Engine, r sandbox.Runnable, c sandbox.Call) sandbox.Result {
 	res, err := e.Execute(context.Background(), r, c)
-	check(err)
+	figures.Check(err)
 	return res
 }
 
@@ -150,14 +143,14 @@ func (b *bench) report(name string, value float64, unit string, peer float64, pe
 // threadCPU returns the CPU time of the calling thread.
 func threadCPU() time.Duration {
 	var t unix.Timespec
-	check(unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
+	figures.Check(unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }
 
 // processCPU returns the CPU time of all threads of this process.
 func processCPU() time.Duration {
 	var t unix.Timespec
-	check(unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
+	figures.Check(unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }
 
@@ -196,9 +189,9 @@ func ask(name string, args ...string) map[string]float64 {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	check(err)
+	figures.Check(err)
 	m := map[string]float64{}
-	check(json.Unmarshal(out, &m))
+	figures.Check(json.Unmarshal(out, &m))
 	return m
 }
 

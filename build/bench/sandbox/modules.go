@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"helixbench/figures"
+
 	extism "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero"
 
@@ -25,16 +27,16 @@ func (b *bench) clang(out, source string, args ...string) string {
 	cmd := exec.Command("clang", all...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		check(fmt.Errorf("clang: %w (apt install clang lld wasi-libc)", err))
+		figures.Check(fmt.Errorf("clang: %w (apt install clang lld wasi-libc)", err))
 	}
 	return file
 }
 
 func compileWASM(e *sandbox.Engine, file string) *sandbox.Module {
 	wasm, err := os.ReadFile(file)
-	check(err)
+	figures.Check(err)
 	m, err := e.CompileWASM(context.Background(), wasm)
-	check(err)
+	figures.Check(err)
 	return m
 }
 
@@ -66,7 +68,7 @@ func (b *bench) wasmJSON() {
 	ctx := context.Background()
 	plugin, err := extism.NewCompiledPlugin(ctx, extism.Manifest{Wasm: []extism.Wasm{extism.WasmFile{Path: b.clang("extism.wasm", "json.c", "-mexec-model=reactor", "-DEXTISM")}}},
 		extism.PluginConfig{EnableWasi: true}, nil)
-	check(err)
+	figures.Check(err)
 	defer plugin.Close(ctx) //nolint:errcheck // the end of the measure
 	const warm, n = 300, 2000
 	var took []time.Duration
@@ -77,13 +79,13 @@ func (b *bench) wasmJSON() {
 		}
 		t := time.Now()
 		p, err := plugin.Instance(ctx, extism.PluginInstanceConfig{ModuleConfig: wazero.NewModuleConfig()})
-		check(err)
+		figures.Check(err)
 		_, out, err := p.Call("execute", []byte(input))
-		check(err)
+		figures.Check(err)
 		if string(out) != want {
-			check(fmt.Errorf("extism gives %s", out))
+			figures.Check(fmt.Errorf("extism gives %s", out))
 		}
-		check(p.Close(ctx))
+		figures.Check(p.Close(ctx))
 		if i >= warm {
 			took = append(took, time.Since(t))
 		}
@@ -98,11 +100,11 @@ func (b *bench) compile() {
 	large, small := b.goModule("large", largeProgram), b.goModule("small", smallProgram)
 	sizeOf := func(file string) float64 {
 		info, err := os.Stat(file)
-		check(err)
+		figures.Check(err)
 		return float64(info.Size()) / 1e6
 	}
 	exe, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	compile := func(dir, file string) (wall, cpu float64) {
 		m := ask(exe, "-role", "modules", "-cache", dir, file)
 		return m["ms"], m["cpu"]
@@ -126,13 +128,13 @@ func (b *bench) compile() {
 
 func (b *bench) goModule(name, text string) string {
 	dir := filepath.Join(b.dir, "go-"+name)
-	check(os.MkdirAll(dir, 0o700))
-	check(os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o600))
-	check(os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module "+name+"\n\ngo 1.26\n"), 0o600))
+	figures.Check(os.MkdirAll(dir, 0o700))
+	figures.Check(os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o600))
+	figures.Check(os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module "+name+"\n\ngo 1.26\n"), 0o600))
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", "main.wasm", ".")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
-	check(cmd.Run())
+	figures.Check(cmd.Run())
 	return filepath.Join(dir, "main.wasm")
 }
 
@@ -174,7 +176,7 @@ func timeModule(dir, file string) {
 	took := time.Since(t)
 	worked = processCPU() - worked
 	if r := run(e, m, sandbox.Call{Trust: sandbox.TrustOwn, Input: json.RawMessage("{}")}); string(r.Output) != "1" {
-		check(fmt.Errorf("the module printed %s", r.Output))
+		figures.Check(fmt.Errorf("the module printed %s", r.Output))
 	}
 	fmt.Printf(`{"ms":%g,"cpu":%g}`, ms(took), ms(worked))
 }

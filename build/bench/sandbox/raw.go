@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"time"
 
+	"helixbench/figures"
+
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
@@ -43,7 +45,7 @@ func newRaw(wasm []byte, kind rawKind) *raw {
 	case rawMetered:
 		var err error
 		wasm, _, err = meter.Instrument(wasm, meter.Options{})
-		check(err)
+		figures.Check(err)
 	case rawClosing:
 		cfg = cfg.WithCloseOnContextDone(true)
 		ctx, cancel := context.WithCancel(r.ctx)
@@ -53,17 +55,17 @@ func newRaw(wasm []byte, kind rawKind) *raw {
 	rt := wazero.NewRuntimeWithConfig(r.ctx, cfg)
 	r.link(rt)
 	code, err := rt.CompileModule(r.ctx, wasm)
-	check(err)
+	figures.Check(err)
 	r.mod, err = rt.InstantiateModule(r.ctx, code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	check(err)
+	figures.Check(err)
 	if kind == rawMetered {
 		r.gauge, err = meter.NewGauge(r.mod)
-		check(err)
+		figures.Check(err)
 		r.gauge.Arm(math.MaxInt64)
 	}
 	r.call("_initialize")
 	if r.call("qjs_init") != 0 {
-		check(fmt.Errorf("the engine does not start"))
+		figures.Check(fmt.Errorf("the engine does not start"))
 	}
 	r.call("qjs_set_interrupt_handler", 1)
 	return r
@@ -96,7 +98,7 @@ func (r *raw) link(rt wazero.Runtime) {
 		s[0] = r.host(r, args)
 	})
 	_, err := env.Instantiate(r.ctx)
-	check(err)
+	figures.Check(err)
 	wasi := rt.NewHostModuleBuilder("wasi_snapshot_preview1")
 	def(wasi, "clock_time_get", []api.ValueType{i32, i64, i32}, is(1), func(m api.Module, s []uint64) {
 		m.Memory().WriteUint64Le(uint32(s[2]), uint64(time.Now().UnixNano()))
@@ -112,7 +114,7 @@ func (r *raw) link(rt wazero.Runtime) {
 	def(wasi, "fd_seek", []api.ValueType{i32, i64, i32, i32}, is(1), bad)
 	def(wasi, "fd_write", is(4), is(1), bad)
 	_, err = wasi.Instantiate(r.ctx)
-	check(err)
+	figures.Check(err)
 }
 
 func (r *raw) call(name string, args ...uint64) uint32 {
@@ -123,7 +125,7 @@ func (r *raw) call(name string, args ...uint64) uint32 {
 	}
 	var s [8]uint64
 	copy(s[:], args)
-	check(f.CallWithStack(r.ctx, s[:]))
+	figures.Check(f.CallWithStack(r.ctx, s[:]))
 	return uint32(s[0])
 }
 
@@ -137,7 +139,7 @@ func (r *raw) eval(text string) uint32 {
 	src, name := r.put(text), r.put("kernel.js")
 	v := r.call("qjs_eval", src, uint64(len(text)), name, 0)
 	if r.call("qjs_is_exception", uint64(v)) != 0 {
-		check(fmt.Errorf("the kernel threw"))
+		figures.Check(fmt.Errorf("the kernel threw"))
 	}
 	r.call("wasm_free", src)
 	r.call("wasm_free", name)
@@ -166,7 +168,7 @@ func (b *bench) hostcall() {
 	loop := fmt.Sprintf(`let n = 0; for (let i = 0; i < %d; i++) n += host("hello, host").length; if (n !== %d) throw new Error("wrong " + n);`, hostCalls, 10*hostCalls)
 	ours := ourHost(loop)
 	wasm, err := os.ReadFile(filepath.Join(b.src, "..", "node_modules", "quickjs-wasi", "quickjs.wasm"))
-	check(err)
+	figures.Check(err)
 	r := newRaw(wasm, rawClosing)
 	r.host = func(r *raw, args []uint32) uint64 {
 		size := r.put("\x00\x00\x00\x00")
@@ -174,7 +176,7 @@ func (b *bench) hostcall() {
 		n, _ := r.mod.Memory().ReadUint32Le(uint32(size))
 		text, _ := r.mod.Memory().Read(p, n)
 		if string(text) != "hello, host" {
-			check(fmt.Errorf("the host got %q", text))
+			figures.Check(fmt.Errorf("the host got %q", text))
 		}
 		r.call("qjs_free_cstring", uint64(p))
 		r.call("wasm_free", size)
@@ -197,27 +199,27 @@ func ourHost(loop string) time.Duration {
 	ctx := context.Background()
 	o := qjs.Options{Clock: func() int64 { return time.Now().UnixNano() }, Rand: rand.Reader, Host: func(in *qjs.Instance, args []qjs.Value) qjs.Value {
 		if in.Text(args[0]) != "hello, host" {
-			check(fmt.Errorf("the host got %q", in.Text(args[0])))
+			figures.Check(fmt.Errorf("the host got %q", in.Text(args[0])))
 		}
 		return in.Str("hello, you")
 	}}
 	module, err := os.ReadFile(artefact("run.wasm"))
-	check(err)
+	figures.Check(err)
 	vm, err := qjs.New(ctx, module, qjs.Config{})
-	check(err)
+	figures.Check(err)
 	c, err := vm.Copy(ctx, compile, o)
-	check(err)
+	figures.Check(err)
 	c.Arm(math.MaxInt64)
 	code, err := c.Compile("(function(host){"+loop+"})", "loop.js", false)
-	check(err)
+	figures.Check(err)
 	in, err := vm.Copy(ctx, run, o)
-	check(err)
+	figures.Check(err)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return least(func() time.Duration {
 		in.Arm(math.MaxInt64)
 		t := threadCPU()
-		check(in.CallWithHost(code))
+		figures.Check(in.CallWithHost(code))
 		return threadCPU() - t
 	}) / hostCalls
 }
@@ -228,7 +230,7 @@ func artefact(name string) string {
 			return p
 		}
 	}
-	check(fmt.Errorf("no %s: run make engines", name))
+	figures.Check(fmt.Errorf("no %s: run make engines", name))
 	return ""
 }
 
@@ -237,13 +239,13 @@ func exists(p string) bool { _, err := os.Stat(p); return err == nil }
 func world(name string) *qjs.Template {
 	var manifest map[string]json.RawMessage
 	text, err := os.ReadFile(artefact("manifest.json"))
-	check(err)
-	check(json.Unmarshal(text, &manifest))
+	figures.Check(err)
+	figures.Check(json.Unmarshal(text, &manifest))
 	var l qjs.Layout
-	check(json.Unmarshal(manifest[name], &l))
+	figures.Check(json.Unmarshal(manifest[name], &l))
 	snap, err := os.ReadFile(artefact(name + ".snap"))
-	check(err)
+	figures.Check(err)
 	t, err := qjs.NewTemplate(snap, l)
-	check(err)
+	figures.Check(err)
 	return t
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"helixbench/figures"
+
 	"helix/backend/sandbox"
 )
 
@@ -22,7 +24,7 @@ var endless = map[string]string{
 func ended(err error, want sandbox.Class) {
 	var e *sandbox.Error
 	if !errors.As(err, &e) || e.Class != want {
-		check(fmt.Errorf("ended with %v, want %s", err, want))
+		figures.Check(fmt.Errorf("ended with %v, want %s", err, want))
 	}
 }
 
@@ -75,7 +77,7 @@ func (b *bench) overshoot() {
 // process that has done nothing else.
 func (b *bench) gcPause() {
 	exe, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	m := ask(exe, "-role", "pause", "-cache", b.cacheDir("shared"))
 	b.report("gc.pause p99, hostile guests on all cores", m["busy"], "ms", 0, none, 50)
 	b.report("gc.pause p50, the same", m["busy50"], "ms", 0, none, 0)

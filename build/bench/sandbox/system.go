@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"helixbench/figures"
+
 	"golang.org/x/sys/unix"
 
 	"helix/backend/sandbox"
@@ -39,7 +41,7 @@ func (b *bench) tier1() {
 		}
 		return (childCPU() - t) / time.Duration(n)
 	}
-	peer := timed(60, 5*time.Millisecond, func() { check(exec.Command("/bin/true").Run()) })
+	peer := timed(60, 5*time.Millisecond, func() { figures.Check(exec.Command("/bin/true").Run()) })
 	t0 := timed(60, 5*time.Millisecond, func() { run(e, p, sandbox.Call{Tier: "t0"}) })
 	var isolation string
 	child := func() { isolation = run(e, p, sandbox.Call{Tier: "t1"}).Isolation }
@@ -49,25 +51,25 @@ func (b *bench) tier1() {
 	b.report("t1.start over t0 p50, "+isolation+", with time between runs", ms(spare-t0), "ms", ms(peer), "/bin/true", 4)
 	b.report("t1.start over t0 p50, "+isolation+", without pause, no spare ready", ms(burst-t0), "ms", ms(peer), "/bin/true", 0)
 	// Unlike the rest, this hardly depends on the load of the machine.
-	b.report("t1.start, processor time of a child and its run", ms(children(60, child)), "ms", ms(children(60, func() { check(exec.Command("/bin/true").Run()) })), "/bin/true", 0)
+	b.report("t1.start, processor time of a child and its run", ms(children(60, child)), "ms", ms(children(60, func() { figures.Check(exec.Command("/bin/true").Run()) })), "/bin/true", 0)
 }
 
 // childCPU returns the CPU time of the children that have ended.
 func childCPU() time.Duration {
 	var u unix.Rusage
-	check(unix.Getrusage(unix.RUSAGE_CHILDREN, &u))
+	figures.Check(unix.Getrusage(unix.RUSAGE_CHILDREN, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // private returns the private memory of this process in bytes.
 func private() float64 {
 	text, err := os.ReadFile("/proc/self/smaps_rollup")
-	check(err)
+	figures.Check(err)
 	sum := 0.0
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) >= 2 && (f[0] == "Private_Dirty:" || f[0] == "Private_Clean:" || f[0] == "Swap:") {
 			n, err := strconv.ParseFloat(f[1], 64)
-			check(err)
+			figures.Check(err)
 			sum += n * 1024
 		}
 	}
@@ -101,7 +103,7 @@ func (b *bench) idle() {
 	}
 	b.report("ceiling.idle, used instance, "+how, (settle()-before)/float64(n-had)/1024, "KiB", 0, none, goal)
 	cancel()
-	check(e.Close())
+	figures.Check(e.Close())
 }
 
 type footprint struct{ rss, goroutines, maps, files float64 }
@@ -113,13 +115,13 @@ func footprintNow() footprint {
 		time.Sleep(50 * time.Millisecond)
 	}
 	statm, err := os.ReadFile("/proc/self/statm")
-	check(err)
+	figures.Check(err)
 	pages, err := strconv.ParseFloat(strings.Fields(string(statm))[1], 64)
-	check(err)
+	figures.Check(err)
 	maps, err := os.ReadFile("/proc/self/maps")
-	check(err)
+	figures.Check(err)
 	files, err := os.ReadDir("/proc/self/fd")
-	check(err)
+	figures.Check(err)
 	return footprint{pages * float64(os.Getpagesize()), float64(runtime.NumGoroutine()), float64(bytes.Count(maps, []byte("\n"))), float64(len(files))}
 }
 
@@ -157,16 +159,16 @@ func (b *bench) binary() {
 	root := filepath.Join(b.src, "..", "..", "..")
 	size := func(name, imports, body string) float64 {
 		dir := filepath.Join(root, "build", "bin", name+strconv.Itoa(os.Getpid())) // in the module that contains the packages
-		check(os.MkdirAll(dir, 0o700))
+		figures.Check(os.MkdirAll(dir, 0o700))
 		defer os.RemoveAll(dir)
 		text := "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + body + "}\n"
-		check(os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o600))
+		figures.Check(os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o600))
 		out := filepath.Join(b.dir, name)
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, dir)
 		cmd.Dir, cmd.Stderr = root, os.Stderr
-		check(cmd.Run())
+		figures.Check(cmd.Run())
 		info, err := os.Stat(out)
-		check(err)
+		figures.Check(err)
 		return float64(info.Size())
 	}
 	// The packages that every program of ours contains anyway are not counted.

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,19 +43,6 @@ func main() {
 			m.fn()
 		}
 	}
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench scheduler:", err)
-		os.Exit(1)
-	}
-}
-
-func quantile(v []float64, q float64) float64 {
-	v = slices.Clone(v)
-	slices.Sort(v)
-	return v[min(len(v)-1, int(float64(len(v))*q))]
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
@@ -146,10 +132,10 @@ func open(dir string, c *clock, lanes map[string]int) *bench {
 	root, err := os.ReadFile(key)
 	if err != nil {
 		root = storagetest.NewRoot().Key
-		check(os.WriteFile(key, root, 0o600))
+		figures.Check(os.WriteFile(key, root, 0o600))
 	}
 	b.db, err = storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(&storagetest.Root{Key: root})})
-	check(err)
+	figures.Check(err)
 	b.svc = scheduler.New(b.db, scheduler.Options{Clock: c, MaxPerUser: 100_000, MinInterval: -1, Lanes: lanes})
 	b.jobs = &jobs{s: b.svc, clock: c, due: map[uuid.UUID]scheduler.Occurrence{}, ended: map[uuid.UUID]bool{}}
 	b.svc.Register("tool", b.jobs, "tool", "Tools")
@@ -161,24 +147,24 @@ func (b *bench) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.svc.Run(ctx) }()
-	b.end = func() { cancel(); check(<-ended) }
+	b.end = func() { cancel(); figures.Check(<-ended) }
 }
 
 func (b *bench) close() {
 	if b.end != nil {
 		b.end()
 	}
-	check(b.db.Close())
+	figures.Check(b.db.Close())
 }
 
 func (b *bench) create(name, cadence string) {
 	_, err := b.svc.Create(b.ctx, scheduler.CreateParams{Name: name, Target: scheduler.Target{Kind: "tool", Name: name}, Cadence: json.RawMessage(cadence)})
-	check(err)
+	figures.Check(err)
 }
 
 func folder() string {
 	dir, err := os.MkdirTemp("", "helix-bench-scheduler-")
-	check(err)
+	figures.Check(err)
 	return dir
 }
 
@@ -195,7 +181,7 @@ func (b *bench) startedBy(n int, limit time.Duration) {
 			return
 		}
 		if time.Now().After(until) {
-			check(fmt.Errorf("%d of %d runs have started", have, n))
+			figures.Check(fmt.Errorf("%d of %d runs have started", have, n))
 		}
 	}
 }
@@ -212,14 +198,14 @@ func claims() {
 		b.create(fmt.Sprintf("c%d", i), once(at))
 	}
 	var raw []float64
-	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+	figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`CREATE TABLE bench_rows (id BLOB PRIMARY KEY, at INTEGER, status TEXT) STRICT`)
 		return err
 	}))
 	plain := func() {
 		for range 200 {
 			begun := time.Now()
-			check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+			figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 				_, err := tx.Exec(`INSERT INTO bench_rows (id, at, status) VALUES (?, ?, 'queued')`, storage.NewID(), tx.Now)
 				return err
 			}))
@@ -233,7 +219,7 @@ func claims() {
 	b.startedBy(n, time.Minute)
 	each := ms(time.Since(begun)) / n
 	plain()
-	tx := quantile(raw, 0.5)
+	tx := figures.Quantile(raw, 0.5)
 	figures.Print("claim_tx, mean of 500 due together", each, "ms", each/tx, "raw_tx")
 	figures.Print("raw_tx", tx, "ms", 0, "")
 }
@@ -257,7 +243,7 @@ func starts() {
 		b.create(fmt.Sprintf("s%d", i), once(from.Add(time.Duration(i)*time.Minute/n)))
 	}
 	b.startedBy(n, 3*time.Minute)
-	figures.Print("due_to_start_p95, 1,000 in a minute", quantile(b.jobs.late, 0.95), "ms", 0, "")
+	figures.Print("due_to_start_p95, 1,000 in a minute", figures.Quantile(b.jobs.late, 0.95), "ms", 0, "")
 }
 
 // catchUp starts after a year in which nothing ran.
@@ -278,7 +264,7 @@ func catchUp() {
 	b.run()
 	for {
 		l, err := b.svc.List(b.ctx, scheduler.ListParams{Limit: 100})
-		check(err)
+		figures.Check(err)
 		open := 0
 		for _, s := range l.Schedules {
 			if s.NextRunAt != nil && s.NextRunAt.Before(now.AddDate(0, 6, 0)) {
@@ -292,7 +278,7 @@ func catchUp() {
 	}
 	figures.Print("catchup, 50 schedules each minute, a year", time.Since(begun).Seconds(), "s", 0, "")
 	most := 0
-	check(b.db.Read(b.ctx, func(tx *storage.Tx) error {
+	figures.Check(b.db.Read(b.ctx, func(tx *storage.Tx) error {
 		return tx.QueryRow(`SELECT max(n) FROM (SELECT count(*) AS n FROM schedule_runs GROUP BY schedule_id)`).Scan(&most)
 	}))
 	figures.Print("catchup, rows of a schedule", float64(most), "rows", 0, "")
@@ -315,7 +301,7 @@ func longJobs() {
 			b.create(fmt.Sprintf("%s%d", word, i), once(from.Add(time.Duration(i)*50*time.Millisecond)))
 		}
 		b.startedBy(100, time.Minute)
-		return quantile(b.jobs.late, 0.5)
+		return figures.Quantile(b.jobs.late, 0.5)
 	}
 	without := measure("before")
 	for i := range 20 {
@@ -323,7 +309,7 @@ func longJobs() {
 	}
 	for until := time.Now().Add(10 * time.Minute); ; time.Sleep(time.Second) {
 		st, err := b.svc.Status(b.ctx, struct{}{})
-		check(err)
+		figures.Check(err)
 		moved := 0
 		for _, l := range st.Lanes {
 			if l.Lane == "long" {
@@ -334,7 +320,7 @@ func longJobs() {
 			break
 		}
 		if time.Now().After(until) {
-			check(fmt.Errorf("only %d jobs moved to the long lane", moved))
+			figures.Check(fmt.Errorf("only %d jobs moved to the long lane", moved))
 		}
 	}
 	with := measure("after")
@@ -343,7 +329,7 @@ func longJobs() {
 
 func cpu() time.Duration {
 	var r syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 

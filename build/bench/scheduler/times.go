@@ -18,7 +18,7 @@ import (
 func nextTimes() {
 	texts := []string{"30 2 * * *", "0 9 * * 1-5", "*/15 * * * *", "0 0 1 * *", "0 9 * * 1"}
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	check(err)
+	figures.Check(err)
 	from := time.Date(2026, 1, 1, 12, 0, 0, 0, berlin)
 	const n = 2000
 	per := func(next func(i int, t time.Time) time.Time) float64 {
@@ -33,28 +33,28 @@ func nextTimes() {
 			}
 			all = append(all, float64(time.Since(begun).Nanoseconds())/1e3/n)
 		}
-		return quantile(all, 0.5)
+		return figures.Quantile(all, 0.5)
 	}
 	ours := make([]*cadence.Cadence, len(texts))
 	theirs := make([]cron.Schedule, len(texts))
 	seven := make([]string, len(texts))
 	for i, text := range texts {
 		ours[i], err = cadence.New(cadence.Spec{Type: cadence.Cron, Expression: text, Timezone: "Europe/Berlin"}, from, 0)
-		check(err)
+		figures.Check(err)
 		theirs[i], err = cron.ParseStandard(text)
-		check(err)
+		figures.Check(err)
 		seven[i] = "0 " + text + " *"
 	}
 	mine := per(func(i int, t time.Time) time.Time {
 		d, ok := ours[i].Next(t)
 		if !ok {
-			check(fmt.Errorf("no next time"))
+			figures.Check(fmt.Errorf("no next time"))
 		}
 		return d.At.In(berlin)
 	})
 	bare := per(func(i int, t time.Time) time.Time {
 		next, err := gronx.NextTickAfter(seven[i], t, false)
-		check(err)
+		figures.Check(err)
 		return next
 	})
 	robfig := per(func(i int, t time.Time) time.Time { return theirs[i].Next(t) })
@@ -72,10 +72,10 @@ func previews() {
 	for range 30 {
 		begun := time.Now()
 		_, err := b.svc.Preview(b.ctx, scheduler.PreviewParams{Cadence: json.RawMessage(`{"type":"cron","expression":"30 2 * * 1-5","timezone":"Europe/Berlin"}`), Count: 100})
-		check(err)
+		figures.Check(err)
 		all = append(all, ms(time.Since(begun)))
 	}
-	figures.Print("preview_100", quantile(all, 0.5), "ms", 0, "")
+	figures.Print("preview_100", figures.Quantile(all, 0.5), "ms", 0, "")
 	for i := range 50 {
 		b.create(fmt.Sprintf("p%d", i), fmt.Sprintf(`{"type":"cron","expression":"%d %d * * *","timezone":"Europe/Berlin"}`, i, i%24))
 	}
@@ -84,8 +84,8 @@ func previews() {
 	for range 10 {
 		begun := time.Now()
 		_, err := b.svc.Calendar(b.ctx, scheduler.CalendarParams{From: now, To: now.AddDate(0, 0, 62)})
-		check(err)
+		figures.Check(err)
 		all = append(all, ms(time.Since(begun)))
 	}
-	figures.Print("calendar, 62 days, 50 schedules", quantile(all, 0.5), "ms", 0, "")
+	figures.Print("calendar, 62 days, 50 schedules", figures.Quantile(all, 0.5), "ms", 0, "")
 }

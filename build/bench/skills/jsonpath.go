@@ -30,7 +30,7 @@ func jsonpaths(*bench) {
 			InvalidSelector bool            `json:"invalid_selector"`
 		} `json:"tests"`
 	}
-	check(json.Unmarshal(raw, &file))
+	figures.Check(json.Unmarshal(raw, &file))
 	type pair struct {
 		ours *expr.Path
 		bare *jsonpath.Path
@@ -42,13 +42,13 @@ func jsonpaths(*bench) {
 			continue
 		}
 		ours, err := expr.ParsePath(c.Selector)
-		check(err)
+		figures.Check(err)
 		bare, err := jsonpath.Parse(c.Selector)
 		if err != nil {
 			continue // the library interprets .true, .false and .null as literals
 		}
 		doc, err := expr.Decode(c.Document)
-		check(err)
+		figures.Check(err)
 		pairs = append(pairs, pair{ours, bare, doc})
 	}
 	// Some cases take the library a thousand times longer than others, so each case has the same
@@ -69,7 +69,7 @@ func jsonpaths(*bench) {
 	for _, p := range pairs {
 		ours := took(func() {
 			_, err := p.ours.Select(p.doc)
-			check(err)
+			figures.Check(err)
 		})
 		bare := took(func() { p.bare.Select(p.doc) })
 		times += ours

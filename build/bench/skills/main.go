@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,9 +48,9 @@ func main() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if *profile != "" {
 		f, err := os.Create(*profile)
-		check(err)
-		check(pprof.StartCPUProfile(f))
-		defer func() { pprof.StopCPUProfile(); check(f.Close()) }()
+		figures.Check(err)
+		figures.Check(pprof.StartCPUProfile(f))
+		defer func() { pprof.StopCPUProfile(); figures.Check(f.Close()) }()
 	}
 	for _, m := range []struct {
 		name string
@@ -68,26 +67,14 @@ func main() {
 	}
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench skills:", err)
-		os.Exit(1)
-	}
-}
-
-func quantile(v []float64, q float64) float64 {
-	slices.Sort(v)
-	return v[min(len(v)-1, int(float64(len(v))*q))]
-}
-
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 func open() *bench {
 	dir, err := os.MkdirTemp("", "helix-bench-skills-")
-	check(err)
+	figures.Check(err)
 	b := &bench{dir: dir, gate: make(chan struct{})}
 	b.db, err = storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(storagetest.NewRoot())})
-	check(err)
+	figures.Check(err)
 	b.log = storage.NewGroup(b.db, 64)
 	set := callable.NewSet(callable.Builtin, nil)
 	reg := callable.NewRegistry(nil)
@@ -119,7 +106,7 @@ func open() *bench {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.svc.Run(ctx) }()
-	b.end = func() { cancel(); check(<-ended) }
+	b.end = func() { cancel(); figures.Check(<-ended) }
 	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Pipe: "memory"})
 	return b
 }
@@ -127,8 +114,8 @@ func open() *bench {
 func (b *bench) close() {
 	b.end()
 	b.svc.Close()
-	check(b.db.Close())
-	check(os.RemoveAll(b.dir))
+	figures.Check(b.db.Close())
+	figures.Check(os.RemoveAll(b.dir))
 }
 
 // chain returns a skill of n steps that call one after the other.
@@ -145,21 +132,21 @@ func chain(n int, tool string) json.RawMessage {
 
 func skill(steps any) json.RawMessage {
 	raw, err := json.Marshal(map[string]any{"name": fmt.Sprintf("Bench %s", uuid.NewString()), "overallTimeoutMs": 3_600_000, "steps": steps})
-	check(err)
+	figures.Check(err)
 	return raw
 }
 
 func (b *bench) save(def json.RawMessage) uuid.UUID {
 	m, err := b.svc.CreateComposite(b.ctx, skills.SaveParams{Skill: def})
-	check(err)
+	figures.Check(err)
 	return m.SkillID
 }
 
 func (b *bench) run(id uuid.UUID) skills.ExecuteResult {
 	r, err := b.svc.ExecuteComposite(b.ctx, skills.ExecuteParams{SkillID: &id, Input: json.RawMessage(`{"n":1}`), WaitMs: 600_000})
-	check(err)
+	figures.Check(err)
 	if !r.Success {
-		check(fmt.Errorf("the run ended %s: %+v", r.Status, r.Error))
+		figures.Check(fmt.Errorf("the run ended %s: %+v", r.Status, r.Error))
 	}
 	return r
 }
@@ -167,14 +154,14 @@ func (b *bench) run(id uuid.UUID) skills.ExecuteResult {
 // rawTx measures one plain transaction that stores the same payload.
 func (b *bench) rawTx(n int) []float64 {
 	payload := `{"toolHash":"0123456789abcdef0123456789abcdef","input":{"before":17,"n":3},"inputHash":"0123456789abcdef","idempotencyKey":"0123456789abcdef0123456789abcdef","tier":"sideEffecting"}`
-	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+	figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		_, err := tx.Exec(`CREATE TABLE IF NOT EXISTS bench_rows (id INTEGER PRIMARY KEY, run BLOB, seq INTEGER, payload TEXT, at INTEGER) STRICT`)
 		return err
 	}))
 	var all []float64
 	for i := range n {
 		begun := time.Now()
-		check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 			_, err := tx.Exec(`INSERT INTO bench_rows (run, seq, payload, at) VALUES (?, ?, ?, ?)`, uuid.Nil, i, payload, tx.Now)
 			return err
 		}))
@@ -214,9 +201,9 @@ func (b *bench) steps() {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	p50, tx := quantile(each, 0.5), quantile(raw, 0.5)
+	p50, tx := figures.Quantile(each, 0.5), figures.Quantile(raw, 0.5)
 	figures.Print("step_persisted_p50", p50, "ms", p50/tx, "raw_tx")
-	figures.Print("step_persisted_p95", quantile(each, 0.95), "ms", 0, "")
+	figures.Print("step_persisted_p95", figures.Quantile(each, 0.95), "ms", 0, "")
 	figures.Print("raw_tx", tx, "ms", 0, "")
 }
 
@@ -269,7 +256,7 @@ func (b *bench) runs() {
 		ours = append(ours, rate())
 		node = append(node, nodeRate(b.dir, stretch))
 	}
-	r, p := quantile(ours, 0.5), quantile(node, 0.5)
+	r, p := figures.Quantile(ours, 0.5), figures.Quantile(node, 0.5)
 	figures.Print("runs_per_s", r, "runs/s", r/220, "n8n, one instance, as published (220/s)")
 	figures.Print("runs_per_s", r, "runs/s", r/p, "node, three functions, one row each")
 }
@@ -285,7 +272,7 @@ func (b *bench) long() {
 			b.run(id)
 			all = append(all, ms(time.Since(begun))/float64(n))
 		}
-		return quantile(all, 0.5)
+		return figures.Quantile(all, 0.5)
 	}
 	short, long := per(50), per(500)
 	figures.Print("step_of_500", long, "ms", long/short, "step of 50")
@@ -325,14 +312,14 @@ func (b *bench) memory() {
 	before := heap()
 	for range n {
 		_, err := b.svc.ExecuteComposite(b.ctx, skills.ExecuteParams{SkillID: &id, Async: true})
-		check(err)
+		figures.Check(err)
 	}
 	time.Sleep(time.Second)
 	figures.Print("memory_per_live_run", (heap()-before)/n/(1<<20), "MiB", 0, "")
 	close(b.gate)
 	for {
 		h, err := b.svc.History(b.ctx, skills.HistoryParams{Status: "running", Limit: 1})
-		check(err)
+		figures.Check(err)
 		if len(h.Executions) == 0 {
 			break
 		}
@@ -360,7 +347,7 @@ func (b *bench) memory() {
 func (b *bench) history() {
 	id := b.save(chain(1, "bench.effect"))
 	b.run(id)
-	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+	figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		return tx.WithoutCapture(func() error {
 			_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
 				INSERT INTO composite_skill_executions (id, composite_skill_id, user_id, version_id, definition_hash, trigger, input_params, final_output, status,
@@ -375,7 +362,7 @@ func (b *bench) history() {
 	page := func(p skills.HistoryParams) skills.HistoryResult {
 		begun := time.Now()
 		r, err := b.svc.History(b.ctx, p)
-		check(err)
+		figures.Check(err)
 		all = append(all, ms(time.Since(begun)))
 		return r
 	}
@@ -388,5 +375,5 @@ func (b *bench) history() {
 		page(skills.HistoryParams{Status: "failed"})
 		page(skills.HistoryParams{})
 	}
-	figures.Print("history_p95_of_100000", quantile(all, 0.95), "ms", 0, "")
+	figures.Print("history_p95_of_100000", figures.Quantile(all, 0.95), "ms", 0, "")
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"helixbench/figures"
 )
 
 //go:embed flow.mjs
@@ -17,12 +19,12 @@ var flow string
 // each of which stores one row, through sqlite3 with the same settings as ours.
 func nodeRate(dir string, stretch time.Duration) float64 {
 	script := filepath.Join(dir, "flow.mjs")
-	check(os.WriteFile(script, []byte(flow), 0o600))
+	figures.Check(os.WriteFile(script, []byte(flow), 0o600))
 	cmd := exec.Command("node", script, filepath.Join(dir, "peer.db"), strconv.Itoa(int(stretch.Milliseconds())))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	check(err)
+	figures.Check(err)
 	v, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-	check(err)
+	figures.Check(err)
 	return v
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,11 +30,11 @@ var (
 func main() {
 	flag.Parse()
 	model, err := embed.Open()
-	check(err)
+	figures.Check(err)
 	for _, s := range strings.Split(*sizes, ",") {
 		n := 0
 		_, err := fmt.Sscan(s, &n)
-		check(err)
+		figures.Check(err)
 		w := plant(rand.New(rand.NewPCG(*seed, uint64(n))), n)
 		vectors(model, w.texts)
 		quality(n, w)
@@ -61,13 +60,6 @@ func main() {
 	speed(100, w.texts)
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "synthesis:", err)
-		os.Exit(1)
-	}
-}
-
 func vectors(model interface {
 	Embed(context.Context, []string) ([][]float32, error)
 }, texts []synthesis.Text) {
@@ -78,7 +70,7 @@ func vectors(model interface {
 			bodies[k] = part[k].Body
 		}
 		v, err := model.Embed(context.Background(), bodies)
-		check(err)
+		figures.Check(err)
 		for k := range part {
 			part[k].Vector = v[k]
 		}
@@ -87,7 +79,7 @@ func vectors(model interface {
 
 func analyze(texts []synthesis.Text) synthesis.Analysis {
 	a, err := synthesis.Local{}.Analyze(context.Background(), synthesis.Input{Type: synthesis.Full, Texts: texts, Zone: time.UTC, Threshold: 0.7}, func(string, float64) {})
-	check(err)
+	figures.Check(err)
 	return a
 }
 

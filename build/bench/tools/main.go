@@ -57,7 +57,7 @@ func (b *bench) busy() string {
 		var all []float64
 		for range 15 {
 			r, err := b.svc.Execute(b.ctx, tools.ExecuteParams{ToolID: &id})
-			check(err)
+			figures.Check(err)
 			all = append(all, r.CPUTimeMs)
 		}
 		return slices.Min(all)
@@ -74,7 +74,7 @@ func params() json.RawMessage {
 		list = append(list, map[string]any{"name": fmt.Sprintf("item %d", i), "price": float64(i) * 1.5, "count": i})
 	}
 	b, err := json.Marshal(map[string]any{"items": list})
-	check(err)
+	figures.Check(err)
 	return b
 }
 
@@ -102,15 +102,15 @@ func main() {
 		return
 	}
 	dir, err := os.MkdirTemp("", "helix-bench-tools-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	b := &bench{dir: dir, rows: *rows}
 	b.open(dir)
 	if *profile != "" {
 		f, err := os.Create(*profile)
-		check(err)
-		check(pprof.StartCPUProfile(f))
-		defer func() { pprof.StopCPUProfile(); check(f.Close()) }()
+		figures.Check(err)
+		figures.Check(pprof.StartCPUProfile(f))
+		defer func() { pprof.StopCPUProfile(); figures.Check(f.Close()) }()
 	}
 	for _, m := range []struct {
 		name string
@@ -126,52 +126,40 @@ func main() {
 	b.close()
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench tools:", err)
-		os.Exit(1)
-	}
-}
-
-func quantile(v []float64, q float64) float64 {
-	slices.Sort(v)
-	return v[min(len(v)-1, int(float64(len(v))*q))]
-}
-
 // open creates or opens everything that a tool needs in dir.
 func (b *bench) open(dir string) {
 	keyFile := filepath.Join(dir, "key")
 	key, err := os.ReadFile(keyFile)
 	if err != nil {
 		key = storagetest.NewRoot().Key
-		check(os.WriteFile(keyFile, key, 0o600))
+		figures.Check(os.WriteFile(keyFile, key, 0o600))
 	}
 	b.db, err = storage.Open(context.Background(), storage.Options{Path: filepath.Join(dir, "helix.db"), Keys: storage.NewKeys(&storagetest.Root{Key: key})})
-	check(err)
+	figures.Check(err)
 	b.audit = audit.New(b.db, audit.Options{})
 	perm := permission.New(b.db, b.db.Bus(), permission.Options{Audit: b.audit})
 	cache := filepath.Join(dir, "cache")
-	check(os.MkdirAll(cache, 0o700))
+	figures.Check(os.MkdirAll(cache, 0o700))
 	b.box, err = sandbox.Open(context.Background(), sandbox.Options{CacheDir: cache})
-	check(err)
+	figures.Check(err)
 	life, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.box.Run(life) }() // as the program does
-	b.stop = func() { cancel(); check(<-ended) }
+	b.stop = func() { cancel(); figures.Check(<-ended) }
 	b.svc = tools.New(b.db, perm, b.audit, b.box, wasmtools.New(b.db, perm, b.box, ""), tools.Options{StateDir: filepath.Join(dir, "state"), Parallel: 16, MaxTools: 20_000})
 	b.ctx = identity.With(context.Background(), identity.Identity{User: b.db.LocalUser().ID, Session: uuid.New(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Pipe: "memory"})
 }
 
 func (b *bench) close() {
-	check(b.svc.Close())
+	figures.Check(b.svc.Close())
 	b.stop()
-	check(b.box.Close())
-	check(b.db.Close())
+	figures.Check(b.box.Close())
+	figures.Check(b.db.Close())
 }
 
 func (b *bench) tool(name, text string) uuid.UUID {
 	r, err := b.svc.Create(b.ctx, tools.CreateParams{Name: name, Code: text})
-	check(err)
+	figures.Check(err)
 	return r.Tool.ID
 }
 
@@ -185,7 +173,7 @@ func (b *bench) serve() (url string, stop func()) {
 	gateway.Handle(a, "connect", gateway.None, s.Connect)
 	gateway.Handle(a, "tools.execute_custom", gateway.Write, b.svc.Execute, gateway.Costly())
 	ctx, cancel := context.WithCancel(context.Background())
-	check(s.Listen(ctx))
+	figures.Check(s.Listen(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -196,7 +184,7 @@ func (b *bench) serve() (url string, stop func()) {
 
 func dial(url string) *gateway.Client {
 	c, err := gateway.Dial(context.Background(), gateway.ClientOptions{URL: url, Token: token, Scopes: []string{"read", "write"}})
-	check(err)
+	figures.Check(err)
 	return c
 }
 
@@ -204,43 +192,43 @@ func dial(url string) *gateway.Client {
 func node(processes int) (url string, stop func()) {
 	cmd := exec.Command("node", "tools/server.mjs", strconv.Itoa(processes))
 	in, err := cmd.StdinPipe()
-	check(err)
+	figures.Check(err)
 	out, err := cmd.StdoutPipe()
-	check(err)
-	check(cmd.Start())
+	figures.Check(err)
+	figures.Check(cmd.Start())
 	var port int
 	_, err = fmt.Fscan(out, &port)
-	check(err)
+	figures.Check(err)
 	return fmt.Sprintf("http://127.0.0.1:%d/", port), func() { in.Close(); _ = cmd.Wait() }
 }
 
 func post(c *http.Client, url string, body []byte) {
 	r, err := c.Post(url, "application/json", bytes.NewReader(body))
-	check(err)
+	figures.Check(err)
 	defer r.Body.Close()
 	raw, err := io.ReadAll(r.Body)
-	check(err)
+	figures.Check(err)
 	if !bytes.Contains(raw, []byte(`"success":true`)) {
-		check(fmt.Errorf("peer: %s", raw))
+		figures.Check(fmt.Errorf("peer: %s", raw))
 	}
 }
 
 // nodeCPU returns the CPU time that the peer has used, in milliseconds.
 func nodeCPU(c *http.Client, url string) float64 {
 	r, err := c.Get(url)
-	check(err)
+	figures.Check(err)
 	defer r.Body.Close()
 	raw, err := io.ReadAll(r.Body)
-	check(err)
+	figures.Check(err)
 	us, err := strconv.ParseFloat(string(raw), 64)
-	check(err)
+	figures.Check(err)
 	return us / 1000
 }
 
 // ownCPU returns the CPU time that this process has used, in milliseconds.
 func ownCPU() float64 {
 	var u syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
@@ -258,7 +246,7 @@ func (b *bench) execute() {
 	web := &http.Client{}
 	p := tools.ExecuteParams{ToolID: &id, Params: params()}
 	body, err := json.Marshal(map[string]any{"code": code, "params": p.Params})
-	check(err)
+	figures.Check(err)
 	var ours, theirs, over []float64
 	var used, usedThere float64
 	for i := range warm + runs {
@@ -268,37 +256,37 @@ func (b *bench) execute() {
 		var r tools.ExecuteResult
 		before := ownCPU()
 		began := time.Now()
-		check(c.Call(context.Background(), "tools.execute_custom", p, &r))
+		figures.Check(c.Call(context.Background(), "tools.execute_custom", p, &r))
 		took := time.Since(began)
 		used += ownCPU() - before
 		if !r.Success {
-			check(fmt.Errorf("tool: %s", r.Error))
+			figures.Check(fmt.Errorf("tool: %s", r.Error))
 		}
 		began = time.Now()
 		post(web, peer, body)
 		other := time.Since(began)
 		began = time.Now()
 		r, err := b.svc.Execute(b.ctx, p)
-		check(err)
+		figures.Check(err)
 		inner := time.Since(began)
 		if i >= warm {
 			ours, theirs = append(ours, ms(took)), append(theirs, ms(other))
 			over = append(over, ms(inner)-r.ExecutionTimeMs)
 		}
 	}
-	figures.Print("execute.rpc.p50", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server")
-	figures.Print("execute.rpc.p99", quantile(ours, 0.99), "ms", quantile(ours, 0.99)/quantile(theirs, 0.99), "node vm server")
+	figures.Print("execute.rpc.p50", figures.Quantile(ours, 0.5), "ms", figures.Quantile(ours, 0.5)/figures.Quantile(theirs, 0.5), "node vm server")
+	figures.Print("execute.rpc.p99", figures.Quantile(ours, 0.99), "ms", figures.Quantile(ours, 0.99)/figures.Quantile(theirs, 0.99), "node vm server")
 	used, usedThere = used/runs, (nodeCPU(web, peer)-usedThere)/runs
 	figures.Print("execute.rpc.cpu", used, "ms", used/usedThere, "node vm server, processor time (ours: client and server)")
-	figures.Print("execute.overhead.p50", quantile(over, 0.5), "ms", 0, "")
-	figures.Print("execute.overhead.p95", quantile(over, 0.95), "ms", 0, "")
+	figures.Print("execute.overhead.p50", figures.Quantile(over, 0.5), "ms", 0, "")
+	figures.Print("execute.overhead.p95", figures.Quantile(over, 0.95), "ms", 0, "")
 	var with, without []float64
 	for range 300 {
 		began := time.Now()
-		check(b.db.Write(b.ctx, func(*storage.Tx) error { return nil }))
+		figures.Check(b.db.Write(b.ctx, func(*storage.Tx) error { return nil }))
 		without = append(without, ms(time.Since(began)))
 		began = time.Now()
-		check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 			for range 2 {
 				if err := audit.Append(tx, audit.Entry{Action: "start", SubjectKind: "tool", SubjectID: id.String(), Details: map[string]any{"version": "1.0.0", "bytes": 7}}); err != nil {
 					return err
@@ -308,7 +296,7 @@ func (b *bench) execute() {
 		}))
 		with = append(with, ms(time.Since(began)))
 	}
-	figures.Print("execute.audit", quantile(with, 0.5)-quantile(without, 0.5), "ms", 0, "")
+	figures.Print("execute.audit", figures.Quantile(with, 0.5)-figures.Quantile(without, 0.5), "ms", 0, "")
 }
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
@@ -318,23 +306,23 @@ func runFirst(dir string) {
 	b := &bench{dir: dir}
 	b.open(dir)
 	l, err := b.svc.List(b.ctx, tools.ListParams{Query: "Execute first"})
-	check(err)
+	figures.Check(err)
 	r, err := b.svc.Execute(b.ctx, tools.ExecuteParams{ToolID: &l.Tools[0].ID, Params: params()})
-	check(err)
+	figures.Check(err)
 	fmt.Println(string(r.Output))
 	os.Exit(0)
 }
 
 func (b *bench) first() {
 	dir, err := os.MkdirTemp("", "helix-bench-first-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	x := &bench{dir: dir}
 	x.open(dir)
 	x.tool("Execute first", code)
 	x.close()
 	self, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	script := fmt.Sprintf("const params = %s; console.log(JSON.stringify((function () {%s})()))", params(), code)
 	var ours, theirs []float64
 	for i := range 11 {
@@ -343,7 +331,7 @@ func (b *bench) first() {
 			ours, theirs = append(ours, a), append(theirs, c)
 		}
 	}
-	figures.Print("first", quantile(ours, 0.5), "ms", quantile(ours, 0.5)/quantile(theirs, 0.5), "node -e")
+	figures.Print("first", figures.Quantile(ours, 0.5), "ms", figures.Quantile(ours, 0.5)/figures.Quantile(theirs, 0.5), "node -e")
 }
 
 func timed(name string, args ...string) float64 {
@@ -352,7 +340,7 @@ func timed(name string, args ...string) float64 {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
-		check(fmt.Errorf("%s: %w: %s", name, err, out.String()))
+		figures.Check(fmt.Errorf("%s: %w: %s", name, err, out.String()))
 	}
 	return ms(time.Since(began))
 }
@@ -367,7 +355,7 @@ func (b *bench) throughput() {
 	peer, end := node(runtime.NumCPU())
 	defer end()
 	body, err := json.Marshal(map[string]any{"code": busy, "params": map[string]any{}})
-	check(err)
+	figures.Check(err)
 	load := func(each func(i int) func()) float64 {
 		var wg sync.WaitGroup
 		const n = 20
@@ -393,9 +381,9 @@ func (b *bench) throughput() {
 		ours = append(ours, load(func(i int) func() {
 			return func() {
 				var r tools.ExecuteResult
-				check(conns[i].Call(context.Background(), "tools.execute_custom", tools.ExecuteParams{ToolID: &id}, &r))
+				figures.Check(conns[i].Call(context.Background(), "tools.execute_custom", tools.ExecuteParams{ToolID: &id}, &r))
 				if !r.Success {
-					check(fmt.Errorf("tool: %s", r.Error))
+					figures.Check(fmt.Errorf("tool: %s", r.Error))
 				}
 			}
 		}))
@@ -404,7 +392,7 @@ func (b *bench) throughput() {
 	for _, c := range conns {
 		c.Close()
 	}
-	figures.Print("throughput", quantile(ours, 0.5), "runs/s", quantile(ours, 0.5)/quantile(theirs, 0.5), "node vm server, one process a core (the gateway's limits of rate lifted)")
+	figures.Print("throughput", figures.Quantile(ours, 0.5), "runs/s", figures.Quantile(ours, 0.5)/figures.Quantile(theirs, 0.5), "node vm server, one process a core (the gateway's limits of rate lifted)")
 }
 
 // static runs the benchmarks of the package itself, for what it does not export.
@@ -413,10 +401,10 @@ func (b *bench) static() {
 	build := exec.Command("go", "test", "-c", "-o", test, "./backend/tools")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
-		check(fmt.Errorf("go test -c: %w: %s", err, out))
+		figures.Check(fmt.Errorf("go test -c: %w: %s", err, out))
 	}
 	if out, err := exec.Command("go", "build", "-o", esbuild, "github.com/evanw/esbuild/cmd/esbuild").CombinedOutput(); err != nil {
-		check(fmt.Errorf("build esbuild: %w: %s", err, out))
+		figures.Check(fmt.Errorf("build esbuild: %w: %s", err, out))
 	}
 	took := map[string][]float64{}
 	var ajv, bundler []float64
@@ -426,57 +414,57 @@ func (b *bench) static() {
 		cmd.Env = append(os.Environ(), "HELIX_BENCH_OUT="+b.dir)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			check(fmt.Errorf("benchmarks: %w: %s", err, out))
+			figures.Check(fmt.Errorf("benchmarks: %w: %s", err, out))
 		}
 		for _, l := range strings.Split(string(out), "\n") {
 			f := strings.Fields(l)
 			if len(f) > 3 && f[3] == "ns/op" {
 				n, err := strconv.ParseFloat(f[2], 64)
-				check(err)
+				figures.Check(err)
 				name, _, _ := strings.Cut(f[0], "-")
 				took[name] = append(took[name], n)
 			}
 		}
 		if out, err = exec.Command("node", "tools/ajv.mjs", b.dir).Output(); err != nil {
-			check(fmt.Errorf("ajv: %w", err))
+			figures.Check(fmt.Errorf("ajv: %w", err))
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-		check(err)
+		figures.Check(err)
 		ajv = append(ajv, n)
 		for range 5 {
 			bundler = append(bundler, timed(esbuild, filepath.Join(b.dir, "big.js"), "--outfile=/dev/null", "--allow-overwrite", "--log-level=error"))
 		}
 	}
-	ours, peer := quantile(took["BenchmarkParams"], 0.5), quantile(ajv, 0.5)
+	ours, peer := figures.Quantile(took["BenchmarkParams"], 0.5), figures.Quantile(ajv, 0.5)
 	figures.Print("params.validate", ours/1000, "us", ours/peer, "ajv")
-	a := quantile(took["BenchmarkAnalyse"], 0.5) / 1e6
-	figures.Print("analyse.116k", a, "ms", a/quantile(bundler, 0.5), "esbuild command")
+	a := figures.Quantile(took["BenchmarkAnalyse"], 0.5) / 1e6
+	figures.Print("analyse.116k", a, "ms", a/figures.Quantile(bundler, 0.5), "esbuild command")
 }
 
 func (b *bench) imports() {
 	x := &bench{dir: filepath.Join(b.dir, "from")}
-	check(os.MkdirAll(x.dir, 0o700))
+	figures.Check(os.MkdirAll(x.dir, 0o700))
 	x.open(x.dir)
 	var ids []uuid.UUID
 	for i := range 100 {
 		ids = append(ids, x.tool(fmt.Sprintf("Tool %03d", i), code))
 	}
 	ex, err := x.svc.Export(x.ctx, tools.ExportParams{ToolIDs: ids})
-	check(err)
+	figures.Check(err)
 	x.close()
 	raw, err := json.Marshal(ex.Bundle)
-	check(err)
+	figures.Check(err)
 	file := filepath.Join(b.dir, "bundle.json")
-	check(os.WriteFile(file, raw, 0o600))
+	figures.Check(os.WriteFile(file, raw, 0o600))
 	began := time.Now()
 	_, err = b.svc.Import(b.ctx, tools.ImportParams{Bundle: raw})
-	check(err)
+	figures.Check(err)
 	no := false
 	r, err := b.svc.Import(b.ctx, tools.ImportParams{Bundle: raw, DryRun: &no})
-	check(err)
+	figures.Check(err)
 	ours := ms(time.Since(began))
 	if len(r.Tools) != 100 {
-		check(fmt.Errorf("%d tools", len(r.Tools)))
+		figures.Check(fmt.Errorf("%d tools", len(r.Tools)))
 	}
 	// The script does the same with standard programs: pick each tool, hash its definition, verify
 	// the signature. The verified text differs from the signed one, but only the work counts, so a
@@ -496,7 +484,7 @@ done`
 
 // fill inserts n tools directly.
 func (b *bench) fill(n int) {
-	check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+	figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 		for i := range n {
 			if _, err := tx.Exec(`INSERT INTO custom_tools (id, user_id, name, description, code, definition_hash, tags, visibility, usage_count, created_at, updated_at)
 				VALUES (?, ?, ?, ?, 'return 1', ?, ?, 'public', ?, ?, ?)`, storage.NewID(), b.db.LocalUser().ID, fmt.Sprintf("Listed %05d", i),
@@ -517,14 +505,14 @@ func (b *bench) list() {
 	for i := range 60 {
 		began := time.Now()
 		r, err := b.svc.List(b.ctx, tools.ListParams{})
-		check(err)
+		figures.Check(err)
 		took = append(took, ms(time.Since(began)))
 		if r.Total < 10_000 {
-			check(fmt.Errorf("%d tools", r.Total))
+			figures.Check(fmt.Errorf("%d tools", r.Total))
 		}
 		began = time.Now()
 		_, err = b.svc.Search(b.ctx, tools.SearchParams{Query: fmt.Sprintf("number %d", i*37)})
-		check(err)
+		figures.Check(err)
 		search = append(search, ms(time.Since(began)))
 	}
 	runtime.GC()
@@ -540,15 +528,15 @@ FROM custom_tools t WHERE t.user_id = x'%x' AND t.deleted_at IS NULL ORDER BY t.
 		cmd.Stdin = strings.NewReader(strings.Repeat(query, n))
 		cmd.Stdout = io.Discard
 		began := time.Now()
-		check(cmd.Run())
+		figures.Check(cmd.Run())
 		return ms(time.Since(began))
 	}
 	var theirs []float64
 	for range 7 {
 		theirs = append(theirs, (sql(41)-sql(1))/40)
 	}
-	figures.Print("list.10k", quantile(took, 0.5), "ms", quantile(took, 0.5)/quantile(theirs, 0.5), "sqlite3")
-	figures.Print("search.10k.p95", quantile(search, 0.95), "ms", 0, "")
+	figures.Print("list.10k", figures.Quantile(took, 0.5), "ms", figures.Quantile(took, 0.5)/figures.Quantile(theirs, 0.5), "sqlite3")
+	figures.Print("search.10k.p95", figures.Quantile(search, 0.95), "ms", 0, "")
 	figures.Print("memory.10k", float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB", 0, "")
 }
 
@@ -556,7 +544,7 @@ func (b *bench) usage() {
 	id := b.tool("Used", code)
 	user := b.db.LocalUser().ID
 	for done := 0; done < b.rows; {
-		check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
+		figures.Check(b.db.Write(b.ctx, func(tx *storage.Tx) error {
 			return tx.WithoutCapture(func() error {
 				st, err := tx.PrepareContext(tx.Context(), `INSERT INTO custom_tool_usage (id, custom_tool_id, user_id, input_params, output_result, status,
 					execution_time_ms, timestamp, created_at, updated_at) VALUES (?, ?, ?, '{}', '1', 'success', ?, ?, ?, ?)`)
@@ -580,13 +568,13 @@ func (b *bench) usage() {
 	for range 30 {
 		began := time.Now()
 		_, err := b.svc.Usage(b.ctx, tools.UsageParams{ToolID: &id})
-		check(err)
+		figures.Check(err)
 		one = append(one, ms(time.Since(began)))
 		began = time.Now()
 		_, err = b.svc.Usage(b.ctx, tools.UsageParams{})
-		check(err)
+		figures.Check(err)
 		all = append(all, ms(time.Since(began)))
 	}
-	figures.Print(fmt.Sprintf("usage.page.%d", b.rows), quantile(one, 0.5), "ms", 0, "")
-	figures.Print(fmt.Sprintf("usage.page.all.%d", b.rows), quantile(all, 0.5), "ms", 0, "")
+	figures.Print(fmt.Sprintf("usage.page.%d", b.rows), figures.Quantile(one, 0.5), "ms", 0, "")
+	figures.Print(fmt.Sprintf("usage.page.all.%d", b.rows), figures.Quantile(all, 0.5), "ms", 0, "")
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -23,25 +22,18 @@ import (
 
 const peer = "govader compound"
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench valence:", err)
-		os.Exit(1)
-	}
-}
-
 func main() {
 	name := os.Getenv("HELIX_EMOBANK")
 	if name == "" {
-		check(errors.New("HELIX_EMOBANK does not name the file of EmoBank"))
+		figures.Check(errors.New("HELIX_EMOBANK does not name the file of EmoBank"))
 	}
 	texts, v, a := dev(name)
 	encoder, err := embed.Open()
-	check(err)
+	figures.Check(err)
 	vectors, err := encoder.Embed(context.Background(), texts)
-	check(err)
+	figures.Check(err)
 	m, err := valence.Open()
-	check(err)
+	figures.Check(err)
 	vader := govader.NewSentimentIntensityAnalyzer()
 
 	var compound, ours, arousal, words []float64
@@ -75,18 +67,18 @@ func main() {
 // dev reads texts, valence and arousal.
 func dev(name string) (texts []string, v, a []float64) {
 	f, err := os.Open(name)
-	check(err)
+	figures.Check(err)
 	defer f.Close()
 	records, err := csv.NewReader(f).ReadAll()
-	check(err)
+	figures.Check(err)
 	for _, r := range records {
 		if r[1] != "dev" {
 			continue
 		}
 		x, err := strconv.ParseFloat(r[2], 64)
-		check(err)
+		figures.Check(err)
 		y, err := strconv.ParseFloat(r[3], 64)
-		check(err)
+		figures.Check(err)
 		texts, v, a = append(texts, r[5]), append(v, x), append(a, y)
 	}
 	return texts, v, a
@@ -131,7 +123,7 @@ func speed(name string, n int, f func(i int)) {
 // cpu returns this process's CPU time in microseconds.
 func cpu() float64 {
 	var u syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3
 }
 

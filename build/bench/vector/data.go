@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"helixbench/figures"
+
 	"helix/backend/embed"
 )
 
@@ -20,26 +22,26 @@ import (
 func texts(dir string) []string {
 	var out []string
 	files, err := filepath.Glob(filepath.Join(dir, "locomo", "*.json"))
-	check(err)
+	figures.Check(err)
 	slices.Sort(files)
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		check(err)
+		figures.Check(err)
 		var doc map[string]json.RawMessage
-		check(json.Unmarshal(b, &doc))
+		figures.Check(json.Unmarshal(b, &doc))
 		for i := 1; doc[fmt.Sprintf("session_%d", i)] != nil; i++ {
 			var turns []struct{ Text string }
-			check(json.Unmarshal(doc[fmt.Sprintf("session_%d", i)], &turns))
+			figures.Check(json.Unmarshal(doc[fmt.Sprintf("session_%d", i)], &turns))
 			for _, t := range turns {
 				out = append(out, t.Text)
 			}
 		}
 	}
 	f, err := os.Open(filepath.Join(dir, "emobank", "emobank-train-dev.csv"))
-	check(err)
+	figures.Check(err)
 	defer f.Close()
 	rows, err := csv.NewReader(bufio.NewReader(f)).ReadAll()
-	check(err)
+	figures.Check(err)
 	for _, r := range rows[1:] {
 		out = append(out, r[len(r)-1])
 	}
@@ -53,16 +55,16 @@ func embeddings(dir, cache string) [][]float32 {
 	if b, err := os.ReadFile(cache); cache != "" && err == nil {
 		flat = make([]float32, len(b)/4)
 		_, err = binary.Decode(b, binary.LittleEndian, flat)
-		check(err)
+		figures.Check(err)
 	} else {
 		m, err := embed.Open()
-		check(err)
+		figures.Check(err)
 		defer m.Release()
 		all := texts(dir)
 		for len(all) > 0 {
 			n := min(64, len(all))
 			vs, err := m.Embed(context.Background(), all[:n])
-			check(err)
+			figures.Check(err)
 			for _, v := range vs {
 				flat = append(flat, v...)
 			}
@@ -70,8 +72,8 @@ func embeddings(dir, cache string) [][]float32 {
 		}
 		if cache != "" {
 			b, err := binary.Append(nil, binary.LittleEndian, flat)
-			check(err)
-			check(os.WriteFile(cache, b, 0o600))
+			figures.Check(err)
+			figures.Check(os.WriteFile(cache, b, 0o600))
 		}
 	}
 	var out [][]float32
@@ -114,16 +116,16 @@ func (m mixer) vector(i int, dst []float32) {
 // write writes n vectors to a file, as float32.
 func (m mixer) write(path string, n, dims int) {
 	f, err := os.Create(path)
-	check(err)
+	figures.Check(err)
 	w := bufio.NewWriterSize(f, 1<<20)
 	v, b := make([]float32, dims), make([]byte, 0, dims*4)
 	for i := range n {
 		m.vector(i, v)
 		b, err = binary.Append(b[:0], binary.LittleEndian, v)
-		check(err)
+		figures.Check(err)
 		_, err = w.Write(b)
-		check(err)
+		figures.Check(err)
 	}
-	check(w.Flush())
-	check(f.Close())
+	figures.Check(w.Flush())
+	figures.Check(f.Close())
 }

@@ -54,7 +54,7 @@ func main() {
 	figures.Print("vector.sigma", *sigma, "of length", 0, "")
 	for _, s := range strings.Split(*sizes, ",") {
 		n, err := strconv.Atoi(s)
-		check(err)
+		figures.Check(err)
 		measure(n, mixer{base: base, sigma: *sigma, seed: 1}, mixer{base: base, sigma: *sigma, seed: 2})
 	}
 }
@@ -62,7 +62,7 @@ func main() {
 // measure runs all measurements at one size, in a temporary folder.
 func measure(n int, corpus, asked mixer) {
 	dir, err := os.MkdirTemp("", "helix-bench-vector-")
-	check(err)
+	figures.Check(err)
 	defer os.RemoveAll(dir)
 	name := func(what string) string { return fmt.Sprintf("vector.%s.%s", size(n), what) }
 	queries := 200
@@ -76,15 +76,15 @@ func measure(n int, corpus, asked mixer) {
 	}
 
 	ix, err := vector.Open(filepath.Join(dir, "index"), dims, model)
-	check(err)
+	figures.Check(err)
 	defer func() { ix.Close() }()
 	figures.Print(name("add"), build(ix, n, corpus), "us CPU a vector", 0, "")
 	st := ix.Stats()
 	figures.Print(name("ram"), float64(st.MemoryBytes)/float64(n), "bytes a vector", 0, "")
 	opened := time.Now()
-	check(ix.Close())
+	figures.Check(ix.Close())
 	ix, err = vector.Open(filepath.Join(dir, "index"), dims, model)
-	check(err)
+	figures.Check(err)
 	figures.Print(name("reopen"), float64(time.Since(opened).Milliseconds()), "ms", 0, "")
 
 	var fs *faiss
@@ -170,7 +170,7 @@ func filters(ix *vector.Index, n int, qs [][]float32, name func(string) string) 
 	}
 	gone := some(0.3)
 	for id := range gone.All() {
-		check(ix.Remove(id))
+		figures.Check(ix.Remove(id))
 	}
 	part(ix, few, name("deleted-30%"), nil)
 }
@@ -194,7 +194,7 @@ func build(ix *vector.Index, n int, m mixer) float64 {
 	var spent time.Duration
 	flush := func() {
 		start := cpuTime()
-		check(ix.AddBatch(batch))
+		figures.Check(ix.AddBatch(batch))
 		spent += cpuTime() - start
 		batch = batch[:0]
 	}
@@ -207,7 +207,7 @@ func build(ix *vector.Index, n int, m mixer) float64 {
 		}
 	}
 	flush()
-	check(ix.Flush())
+	figures.Check(ix.Flush())
 	return float64(spent.Microseconds()) / float64(n)
 }
 
@@ -228,7 +228,7 @@ func addWait(ix *vector.Index, n int, m mixer, qs [][]float32) float64 {
 	for i := range waits {
 		m.vector(i, v)
 		start := time.Now()
-		check(ix.Add(uint32(i), uint64(i), v))
+		figures.Check(ix.Add(uint32(i), uint64(i), v))
 		waits[i] = ms(time.Since(start))
 	}
 	stop.Store(true)
@@ -279,23 +279,23 @@ func recall(truth, found [][]uint32) float64 {
 
 // rss measures the memory of a process that only opens the index and searches.
 func rss(dir string, ix *vector.Index, name func(string) string) {
-	check(ix.Flush())
+	figures.Check(ix.Flush())
 	exe, err := os.Executable()
-	check(err)
+	figures.Check(err)
 	cmd := exec.Command(exe, "-child", filepath.Join(dir, "index"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	check(err)
+	figures.Check(err)
 	var after, peak float64
 	_, err = fmt.Sscan(string(out), &after, &peak)
-	check(err)
+	figures.Check(err)
 	figures.Print(name("rss"), after, "MB after 200 searches", 0, "")
 	figures.Print(name("rss-peak"), peak, "MB", 0, "")
 }
 
 func memoryChild(dir string) {
 	ix, err := vector.Open(dir, dims, model)
-	check(err)
+	figures.Check(err)
 	r := rand.New(rand.NewPCG(5, 5))
 	q := make([]float32, dims)
 	for range 200 {
@@ -310,24 +310,17 @@ func memoryChild(dir string) {
 // status returns a value of the process status, converted from kB to MB.
 func status(key string) float64 {
 	b, err := os.ReadFile("/proc/self/status")
-	check(err)
+	figures.Check(err)
 	_, rest, _ := strings.Cut(string(b), key+":")
 	kb, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	check(err)
+	figures.Check(err)
 	return kb / 1024
 }
 
 func cpuTime() time.Duration {
 	var r syscall.Rusage
-	check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	figures.Check(syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
-}
-
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench vector:", err)
-		os.Exit(1)
-	}
 }
 
 func median(v []float64) float64 {

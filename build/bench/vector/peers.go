@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 
+	"helixbench/figures"
+
 	_ "modernc.org/sqlite"
 	_ "modernc.org/sqlite/vec" // the table vec0
 )
@@ -32,9 +34,9 @@ func startFaiss(data, queries string, dims int) (*faiss, error) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	in, err := cmd.StdinPipe()
-	check(err)
+	figures.Check(err)
 	out, err := cmd.StdoutPipe()
-	check(err)
+	figures.Check(err)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -51,13 +53,13 @@ func startFaiss(data, queries string, dims int) (*faiss, error) {
 func (f *faiss) run(name string, n int) (cpu float64, ids [][]uint32) {
 	fmt.Fprintln(f.in, name, n)
 	if !f.out.Scan() {
-		check(fmt.Errorf("faiss ended early"))
+		figures.Check(fmt.Errorf("faiss ended early"))
 	}
 	var r struct {
 		CPU float64
 		IDs [][]uint32
 	}
-	check(json.Unmarshal(f.out.Bytes(), &r))
+	figures.Check(json.Unmarshal(f.out.Bytes(), &r))
 	return r.CPU, r.IDs
 }
 
@@ -74,43 +76,43 @@ type liteVec struct {
 
 func openLiteVec(path string, n, dims int, next func(i int, dst []float32)) *liteVec {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(off)&_pragma=synchronous(off)&_pragma=cache_size(-65536)&_pragma=mmap_size(0)")
-	check(err)
+	figures.Check(err)
 	db.SetMaxOpenConns(1)
 	_, err = db.Exec(fmt.Sprintf("create virtual table v using vec0(e float[%d] distance_metric=cosine)", dims))
-	check(err)
+	figures.Check(err)
 	v, b := make([]float32, dims), make([]byte, 0, dims*4)
 	for at := 0; at < n; {
 		tx, err := db.Begin()
-		check(err)
+		figures.Check(err)
 		ins, err := tx.Prepare("insert into v(rowid, e) values (?, ?)")
-		check(err)
+		figures.Check(err)
 		for end := min(n, at+10000); at < end; at++ {
 			next(at, v)
 			b, err = binary.Append(b[:0], binary.LittleEndian, v)
-			check(err)
+			figures.Check(err)
 			_, err = ins.Exec(at, b)
-			check(err)
+			figures.Check(err)
 		}
-		check(tx.Commit())
+		figures.Check(tx.Commit())
 	}
 	q, err := db.Prepare("select rowid from v where e match ? and k = 10 order by distance")
-	check(err)
+	figures.Check(err)
 	return &liteVec{db: db, q: q}
 }
 
 func (l *liteVec) search(q []float32) []uint32 {
 	b, err := binary.Append(nil, binary.LittleEndian, q)
-	check(err)
+	figures.Check(err)
 	rows, err := l.q.Query(b)
-	check(err)
+	figures.Check(err)
 	defer rows.Close()
 	var ids []uint32
 	for rows.Next() {
 		var id uint32
-		check(rows.Scan(&id))
+		figures.Check(rows.Scan(&id))
 		ids = append(ids, id)
 	}
-	check(rows.Err())
+	figures.Check(rows.Err())
 	return ids
 }
 

@@ -90,7 +90,6 @@ export default {
 
   noSessions: "Noch keine Unterhaltungen. Die erste Nachricht eines erlaubten Absenders beginnt einen Chat.",
   deletedChat: "Gelöschter Chat",
-  openChat: "Chat öffnen",
   unbind: "Neuen Chat beginnen",
   unbindHint: "Die nächste Nachricht beginnt einen anderen Chat. Der alte bleibt.",
   unbindFailed: "Die Unterhaltung konnte nicht geändert werden",

@@ -96,7 +96,6 @@ export const en = {
   // Sessions
   noSessions: "No conversations yet. The first message of an allowed sender starts a chat.",
   deletedChat: "Deleted chat",
-  openChat: "Open chat",
   unbind: "Start a new chat",
   unbindHint: "The next message starts another chat. The old one stays.",
   unbindFailed: "Couldn't change the conversation",

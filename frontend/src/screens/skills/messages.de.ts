@@ -114,8 +114,6 @@ export default {
   tier: (tier) => `Stufe ${tier}`,
   copyOutput: "Ausgabe kopieren",
   copiedOutput: "Ausgabe kopiert",
-  copyInput: "Eingabe kopieren",
-  copiedInput: "Eingabe kopiert",
   nothing: "Nichts",
 
   noRuns: "Noch keine Läufe.",

@@ -120,8 +120,6 @@ export const en = {
   tier: (tier: string) => `Tier ${tier}`,
   copyOutput: "Copy output",
   copiedOutput: "Copied the output",
-  copyInput: "Copy input",
-  copiedInput: "Copied the input",
   nothing: "Nothing",
 
   // Runs of a WASM tool

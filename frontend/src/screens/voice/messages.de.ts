@@ -194,7 +194,6 @@ export default {
   nextTry: (when) => `Nächster Versuch ${when}.`,
   working: "Wird transkribiert…",
   failedTitle: "Diese Aufnahme konnte nicht transkribiert werden.",
-  transcribeAgain: "Erneut transkribieren",
   transcribeWith: (engine) => `Mit ${engine} transkribieren`,
   transcribeFailed: "Die Transkription konnte nicht gestartet werden",
   versions: "Fassungen",

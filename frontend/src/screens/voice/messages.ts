@@ -200,7 +200,6 @@ export const en = {
   nextTry: (when: string) => `Next attempt ${when}.`,
   working: "Being transcribed…",
   failedTitle: "Couldn't transcribe this recording.",
-  transcribeAgain: "Transcribe again",
   transcribeWith: (engine: string) => `Transcribe with ${engine}`,
   transcribeFailed: "Couldn't start the transcription",
   versions: "Versions",
