@@ -12,7 +12,6 @@ import (
 func TestTemporaryObjectsRunNoCodeAsTheOwner(t *testing.T) {
 	t.Parallel()
 	a, b, _ := connected(t)
-	_ = must[local](t)(b.local(b.ctx))
 	device := must[local](t)(b.local(b.ctx)).hub.Device
 	a.onHub(func(c *pgx.Conn) error {
 		exec := func(query string, args ...any) error {
@@ -53,4 +52,74 @@ func TestFunctionsOfTheOwnerLookUpTemporaryObjectsLast(t *testing.T) {
 	for _, name := range got {
 		t.Error(name)
 	}
+}
+
+// A function in a query's condition sees no row that a view leaves out.
+func TestConditionOfAQuerySeesNoShareThatHasEnded(t *testing.T) {
+	t.Parallel()
+	_, b, dsn := connected(t)
+	hub := admin(t, dsn)
+	if _, err := hub.Exec(t.Context(), `set role helix_owner; insert into public.shares (id, user_id, item_id, public, expires_at, summary, body, kind)
+		select gen_random_uuid(), user_id, gen_random_uuid(), true, now() - interval '1 day', '{"name": "ended"}', 'body', k from app.hub_user, unnest(array['tool', 'skill']) k; reset role`); err != nil {
+		t.Fatal(err)
+	}
+	b.onHub(func(c *pgx.Conn) error {
+		for _, q := range []string{
+			`create temp table seen (what text)`,
+			`create function pg_temp.look(jsonb) returns bool language plpgsql cost 0.0000001 as $$ begin insert into pg_temp.seen values ($1::text); return true; end $$`,
+			`select id from public.public_tools where pg_temp.look(summary)`,
+			`select id from public.public_skills where pg_temp.look(summary)`,
+		} {
+			if _, err := c.Exec(b.ctx, q); err != nil {
+				t.Errorf("%s: %v", q, err)
+			}
+		}
+		if got, err := collectText(b.ctx, c, `select what from seen`); err != nil || len(got) > 0 {
+			t.Errorf("it saw %q, %v", got, err)
+		}
+		return nil
+	})
+}
+
+// Sites and roles are the hub's, not one user's, so one user cannot use them up.
+func TestOneUserCannotUseUpSitesAndRoles(t *testing.T) {
+	t.Parallel()
+	a, _, dsn := connected(t)
+	hub := admin(t, dsn)
+	var before, after int64
+	const last = `select last_value from app.site_seq`
+	if err := hub.QueryRow(t.Context(), last).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	a.onHub(func(c *pgx.Conn) error {
+		for range 50 {
+			_, _ = c.Exec(a.ctx, `select app.skip_sites((select max(site) + 4000 from app.device))`)
+			_, _ = c.Exec(a.ctx, `select app.skip_sites($1)`, before+9000)
+		}
+		return nil
+	})
+	if err := hub.QueryRow(t.Context(), last).Scan(&after); err != nil || after > before+10_000 {
+		t.Errorf("the next site was %d and is %d, %v", before, after, err)
+	}
+	a.onHub(func(c *pgx.Conn) error {
+		for range 50 {
+			if err := c.QueryRow(a.ctx, `select (app.invite_device('x', 'cli', '\x00') ->> 'site')::bigint`).Scan(&after); err != nil {
+				return err
+			}
+			_, _ = c.Exec(a.ctx, `select app.skip_sites($1)`, after+9000)
+		}
+		return nil
+	})
+	if err := hub.QueryRow(t.Context(), last).Scan(&after); err != nil || after > before+10_050 {
+		t.Errorf("the next site was %d and is %d, %v", before, after, err)
+	}
+	if _, err := hub.Exec(t.Context(), `set role helix_owner; insert into app.device (device_id, user_id, role_name, name, platform) select gen_random_uuid(), user_id, 'x' || n, 'x', 'cli' from app.hub_user, generate_series(1, 1000) n; reset role`); err != nil {
+		t.Fatal(err)
+	}
+	a.onHub(func(c *pgx.Conn) error {
+		if _, err := c.Exec(a.ctx, `select app.invite_device('x', 'cli', '\x00')`); err == nil {
+			t.Error("a thousand devices in one day, and another one")
+		}
+		return nil
+	})
 }
