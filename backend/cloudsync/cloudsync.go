@@ -263,10 +263,24 @@ func (s *Service) prepare(ctx context.Context) (l local, err error) {
 	return l, s.settleBatches(ctx) // before anything from the hub is merged with its rows
 }
 
-func (s *Service) loadKey(ctx context.Context, l local) (err error) {
-	s.cipher, err = s.readKey(ctx, l)
+// loadKey reads the keys again. After an error, such as that of a canceled call, the keys stay as they were.
+func (s *Service) loadKey(ctx context.Context, l local) error {
+	c, err := s.readKey(ctx, l)
+	if err == nil {
+		s.cipher = c
+	}
 	return err
 }
+
+// canSeal returns an error if texts would go to an encrypted hub as they are.
+func (s *Service) canSeal(l local) error {
+	if l.hub.Private && s.cipher.aeads[s.cipher.version] == nil {
+		return errNoKey
+	}
+	return nil
+}
+
+var errNoKey = fault.Deniedf("The key to your synced data is not on this device. Disconnect, then enter a code from another device.").WithDetails(problemDetails{ProblemKey})
 
 // readKey returns the cipher for the person's data; the zero value when the hub is not encrypted.
 func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
@@ -275,7 +289,7 @@ func (s *Service) readKey(ctx context.Context, l local) (Cipher, error) {
 	}
 	ring, err := s.ring(ctx, l)
 	if fault.Is(err, fault.NotFound) {
-		return Cipher{}, fault.Deniedf("The key to your synced data is not on this device. Disconnect, then enter a code from another device.").WithCause(err).WithDetails(problemDetails{ProblemKey})
+		return Cipher{}, errNoKey
 	}
 	if err != nil {
 		return Cipher{}, err

@@ -3,6 +3,7 @@ package cloudsync
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func (p *freshPush) pack(tx *storage.Tx) (parts []part, after int64, err error) 
 	if err != nil {
 		return nil, p.after, err
 	}
-	if err := p.s.relayNote(tx); err != nil {
+	if err := errors.Join(p.s.canSeal(l), p.s.relayNote(tx)); err != nil {
 		return nil, p.after, err
 	}
 	end := p.after

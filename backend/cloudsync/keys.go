@@ -346,8 +346,10 @@ func (s *Service) storeRing(ctx context.Context, l *local, ring keyRing, version
 		return err
 	}
 	l.keyVersion = version
-	var err error
-	s.cipher, err = ring.cipher(version)
+	c, err := ring.cipher(version)
+	if err == nil {
+		s.cipher = c
+	}
 	return err
 }
 

@@ -34,6 +34,9 @@ func (s *Service) packageTx(tx *storage.Tx) (l local, n int, err error) {
 	if l, err = readLocal(tx); err != nil || l.hub == nil {
 		return l, 0, err
 	}
+	if err := s.canSeal(l); err != nil {
+		return l, 0, err
+	}
 	if err := s.relayNote(tx); err != nil {
 		return l, 0, err
 	}

@@ -343,6 +343,11 @@ func migrate(ctx context.Context, conn *pgx.Conn, c *pgx.ConnConfig) (n int, vec
 	}); err != nil {
 		return n, false, err
 	}
+	defer func() {
+		if err == nil {
+			err = asOwner(ctx, conn, func(tx pgx.Tx) error { _, err := tx.Exec(ctx, `select app.temporary_last()`); return err })
+		}
+	}()
 	if err := conn.QueryRow(ctx, `select exists (select 1 from pg_extension where extname = 'vector' and has_schema_privilege('helix_owner', extnamespace, 'usage') and has_schema_privilege('helix_device', extnamespace, 'usage'))`).Scan(&vectors); err != nil || !vectors {
 		return n, false, err
 	}
