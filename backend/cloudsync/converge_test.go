@@ -312,6 +312,26 @@ func TestPoisonRowHoldsNobodyUp(t *testing.T) {
 	a.noDeadLetters()
 }
 
+// A row that the hub rejects once, as it does when it removes the device while it stores the row, is sent again.
+func TestRowRejectedOnceIsNoDeadLetter(t *testing.T) {
+	t.Parallel()
+	a, b, dsn := pair(t)
+	if _, err := admin(t, dsn).Exec(t.Context(), `create sequence public.tries; grant usage on sequence public.tries to public;
+		create function public.reject_once() returns trigger language plpgsql as $$ begin
+			if nextval('public.tries') = 1 then raise exception 'no' using errcode = '42501'; end if;
+			return new;
+		end $$;
+		create trigger reject_once before insert on public.memories for each row execute function public.reject_once()`); err != nil {
+		t.Fatal(err)
+	}
+	a.remember("rejected once")
+	if r := a.now(); r.Pushed != 1 || r.DeadLetters != 0 {
+		t.Errorf("%+v", r)
+	}
+	settleAll(a, b)
+	same(t, a, b)
+}
+
 // A row that arrives before its parent is stored once the parent has arrived.
 func TestChildWaitsForItsParent(t *testing.T) {
 	t.Parallel()

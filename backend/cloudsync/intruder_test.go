@@ -54,33 +54,6 @@ func TestFunctionsOfTheOwnerLookUpTemporaryObjectsLast(t *testing.T) {
 	}
 }
 
-// A function in a query's condition sees no row that a view leaves out.
-func TestConditionOfAQuerySeesNoShareThatHasEnded(t *testing.T) {
-	t.Parallel()
-	_, b, dsn := connected(t)
-	hub := admin(t, dsn)
-	if _, err := hub.Exec(t.Context(), `set role helix_owner; insert into public.shares (id, user_id, item_id, public, expires_at, summary, body, kind)
-		select gen_random_uuid(), user_id, gen_random_uuid(), true, now() - interval '1 day', '{"name": "ended"}', 'body', k from app.hub_user, unnest(array['tool', 'skill']) k; reset role`); err != nil {
-		t.Fatal(err)
-	}
-	b.onHub(func(c *pgx.Conn) error {
-		for _, q := range []string{
-			`create temp table seen (what text)`,
-			`create function pg_temp.look(jsonb) returns bool language plpgsql cost 0.0000001 as $$ begin insert into pg_temp.seen values ($1::text); return true; end $$`,
-			`select id from public.public_tools where pg_temp.look(summary)`,
-			`select id from public.public_skills where pg_temp.look(summary)`,
-		} {
-			if _, err := c.Exec(b.ctx, q); err != nil {
-				t.Errorf("%s: %v", q, err)
-			}
-		}
-		if got, err := collectText(b.ctx, c, `select what from seen`); err != nil || len(got) > 0 {
-			t.Errorf("it saw %q, %v", got, err)
-		}
-		return nil
-	})
-}
-
 // Sites and roles are the hub's, not one user's, so one user cannot use them up.
 func TestOneUserCannotUseUpSitesAndRoles(t *testing.T) {
 	t.Parallel()

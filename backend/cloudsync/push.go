@@ -231,6 +231,10 @@ func (s *Service) push(ctx context.Context, h link, r *Round) (stale bool, err e
 
 func (s *Service) pushBatch(ctx context.Context, h link, batch []sent, r *Round, stale *bool) error {
 	before, answers, err := h.send(ctx, batch)
+	if err != nil && !retryable(err) && len(batch) == 1 {
+		// Sent again before it is given up: this device may have been removed while the hub stored the row.
+		before, answers, err = h.send(ctx, batch)
+	}
 	switch {
 	case err == nil:
 		return s.acknowledge(ctx, batch, before, answers, r, stale)

@@ -136,7 +136,7 @@ async function connect({ a: { page, rpc, check, looks }, hub }) {
 /** A second device joins with a code. */
 async function join({ a, b }) {
   const { page } = a;
-  await page.getByRole("button", { name: "More of sync" }).click();
+  await page.getByRole("button", { name: "More sync actions" }).click();
   await page.getByRole("menuitem", { name: "Invite a device…" }).click();
   await dialog(page).getByLabel("Name of the new device").fill("laptop");
   await dialog(page).getByRole("button", { name: "Make a code" }).click();
@@ -269,14 +269,14 @@ async function bulk({ a, b }) {
   await item(page, /Shelf 1/).click();
   await panel(page).getByRole("button", { name: /All of this kind/ }).click();
   await a.shot("bulk");
-  await page.getByRole("menuitem", { name: "Keep theirs of all" }).click();
+  await page.getByRole("menuitem", { name: "Keep theirs for all" }).click();
   await toast(page, "Resolved 2 conflicts").waitFor();
   for (const [i, id] of ids.entries()) a.check((await text(a, id)) === `Shelf ${i + 1} holds brown books.`, "all are theirs");
   await page.keyboard.press("Control+z");
   await until(async () => (await conflicts(a)) === 2, "both are open again");
-  await item(page, /Shelf 1/).click();
-  await panel(page).getByRole("button", { name: /All of this kind/ }).click();
-  await page.getByRole("menuitem", { name: "Keep mine of all" }).click();
+  await page.getByRole("button", { name: "More sync actions" }).click();
+  await a.shot("bulk-all");
+  await page.getByRole("menuitem", { name: "Keep mine for all (2)" }).click();
   await until(async () => (await conflicts(a)) === 0, "resolved");
   await settle(a, b);
 }
@@ -293,12 +293,13 @@ async function deletion({ a, b }) {
   await settle(a, b);
   await item(page, /old bicycle/).click();
   await panel(page).getByText("One device deleted this").waitFor();
+  await panel(page).getByText("The old bicycle is in the yard.").first().waitFor();
   await a.looks("deletion");
   await panel(page).getByRole("button", { name: "Delete after all" }).click();
   await toast(page, "Deleted: The old bicycle is in the yard.").waitFor();
   await settle(a, b);
   await until(async () => (await b.rpc("sync.trash", { kinds: ["memory"] })).items.some((m) => m.id === id), "deleted on both, and in the trash");
-  await page.getByRole("button", { name: "More of sync" }).click();
+  await page.getByRole("button", { name: "More sync actions" }).click();
   await page.getByRole("menuitem", { name: "Open Trash" }).click();
   await page.getByRole("listbox", { name: "Trash" }).getByText(/old bicycle/).waitFor();
 }

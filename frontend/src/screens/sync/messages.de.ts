@@ -123,7 +123,7 @@ export default {
   saveMerged: "Diesen Text behalten",
   notJson: "Das ist kein JSON.",
   allOf: (table) => `Alle dieser Art: ${table}`,
-  allKeep: { mine: "Von allen meine behalten", theirs: "Von allen die andere behalten", both: "Von allen beide behalten" },
+  allKeep: { mine: "Für alle meine behalten", theirs: "Für alle die andere behalten", both: "Für alle beide behalten" },
   keepForAll: { mine: (n) => `Für alle meine behalten (${number(n)})`, theirs: (n) => `Für alle die andere behalten (${number(n)})` },
   resolving: "Konflikte werden gelöst",
   left: (n) => `Noch ${conflicts(n)}`,
