@@ -202,7 +202,7 @@ func TestNoSourceReadsAServiceRoleKey(t *testing.T) {
 		}
 		rel, _ := filepath.Rel(root, path)
 		switch name := e.Name(); {
-		case e.IsDir() && (name == "node_modules" || name == "dist" || name == "e2e" || rel != "." && strings.HasPrefix(name, ".")):
+		case e.IsDir() && (name == "node_modules" || name == "dist" || name == "bin" || name == "e2e" || rel != "." && strings.HasPrefix(name, ".")):
 			return fs.SkipDir
 		case !slices.Contains([]string{".go", ".ts", ".js", ".mjs", ".svelte", ".sh", ".sql", ".json", ".yml", ".html"}, filepath.Ext(name)) && name != "Makefile", strings.Contains(name, "_test.go"), strings.Contains(name, ".test."):
 			return nil
