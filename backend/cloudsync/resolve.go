@@ -26,7 +26,7 @@ type ResolveParams struct {
 	// All selects all open conflicts; with TableName, those of a table.
 	All       bool   `json:"all,omitempty"`
 	TableName string `json:"tableName,omitempty"`
-	// Limit ends a call with All when it has resolved so many or a few more; 0: no limit.
+	// Limit ends a call with All once it has resolved at least this many conflicts; 0 means no limit.
 	Limit int `json:"limit,omitempty"`
 	// Choice is mine, theirs, both or merged. If one device deleted the row and the other edited
 	// it, mine and theirs are the deletion and the edit. With both, the row keeps mine and a second
@@ -36,7 +36,7 @@ type ResolveParams struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// ResolveResult tells what was written.
+// ResolveResult describes what was written.
 type ResolveResult struct {
 	// RowID is the row of the last resolved conflict.
 	RowID uuid.UUID `json:"rowId"`
@@ -136,11 +136,14 @@ func (s *Service) resolveBatch(tx *storage.Tx, ids []uuid.UUID, p ResolveParams,
 			if !skip || !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) {
 				return err
 			}
-			if _, err := tx.Exec(`ROLLBACK TO resolution`); err != nil {
+			if _, err := tx.Exec(`ROLLBACK TO resolution; RELEASE resolution`); err != nil {
 				return err
 			}
 			r.Skipped++
 			continue
+		}
+		if _, err := tx.Exec(`RELEASE resolution`); err != nil {
+			return err
 		}
 		r.Resolved, r.RowID, r.NewRowID = r.Resolved+1, c.RowID, item.New
 		undo.Items, tables[c.TableName] = append(undo.Items, item), true

@@ -83,6 +83,7 @@ func (s *Service) exchange(ctx context.Context, action string) (r Round, err err
 const maxTurns = 20
 
 func (s *Service) exchangeOn(ctx context.Context, h link, l local, action string, r *Round) error {
+	s.heard = 0 // of an earlier exchange, perhaps with another hub
 	again, err := s.checkHorizon(ctx, l)
 	if err != nil {
 		return err

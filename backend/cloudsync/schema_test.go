@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// hubSchemaSQL returns the hub's schema, a line per thing, in an order that does not depend on that of
+// hubSchemaSQL returns the hub's schema, one object a line, in an order that does not depend on that of
 // creation. It leaves out what PostgreSQL formats differently between its versions, and the bodies of
 // the functions that are generated for each table, which follow from its columns.
 const hubSchemaSQL = `

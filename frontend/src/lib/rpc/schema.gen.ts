@@ -1876,7 +1876,7 @@ export interface CloudsyncResolveParams {
   /** All selects all open conflicts; with TableName, those of a table. */
   all?: boolean;
   tableName?: string;
-  /** Limit ends a call with All when it has resolved so many or a few more; 0: no limit. */
+  /** Limit ends a call with All once it has resolved at least this many conflicts; 0 means no limit. */
   limit?: number;
   /** Choice is mine, theirs, both or merged. If one device deleted the row and the other edited it, mine and theirs are the deletion and the edit. With both, the row keeps mine and a second row gets theirs. Only one conflict can be merged. */
   choice: string;
@@ -1884,7 +1884,7 @@ export interface CloudsyncResolveParams {
   value?: unknown;
 }
 
-/** ResolveResult tells what was written. */
+/** ResolveResult describes what was written. */
 export interface CloudsyncResolveResult {
   /** RowID is the row of the last resolved conflict. */
   rowId: string;
