@@ -296,8 +296,8 @@ func newGoose(ctx context.Context, db *sql.DB) (*goose.Provider, error) {
 	return p, nil
 }
 
-// dropCapture removes the capture triggers, because a migration is not an edit by the user. The
-// next start creates them again from Synced.
+// dropCapture removes the capture triggers that a former version kept in the file, because a
+// migration is not an edit by the user.
 func dropCapture(ctx context.Context, db *sql.DB) error {
 	var names []string
 	if err := eachRow(ctx, db, `SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`, func(scan func(...any) error) error {

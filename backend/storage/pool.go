@@ -33,7 +33,13 @@ func (c gated) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCachedConn(conn, c.write, &c.db.watch), nil
+	cached := newCachedConn(conn, c.write, &c.db.watch)
+	if script := c.db.capture.Load(); script != nil && c.write {
+		if _, err := cached.ExecContext(ctx, *script, nil); err != nil {
+			return nil, errors.Join(fmt.Errorf("capture triggers: %w", err), cached.Close())
+		}
+	}
+	return cached, nil
 }
 
 // readerCount returns how many reads run concurrently.

@@ -8,7 +8,7 @@ import (
 
 // dumpSchema returns the schema as text that a person can review and a test can compare: tables,
 // indexes, views and triggers by name. It omits what SQLite creates itself, and the capture
-// triggers, which follow from Synced.
+// triggers of a former version.
 func dumpSchema(ctx context.Context, q querier) (string, error) {
 	var b strings.Builder
 	err := eachRow(ctx, q, `SELECT type, name, sql FROM sqlite_master

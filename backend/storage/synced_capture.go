@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,10 +54,24 @@ func (tx *Tx) endCapture() error {
 	return nil
 }
 
-// refreshTriggers makes the triggers in the file match list. It compares the text of each, so that
-// a changed list, a rebuilt table and a restored older file are all corrected.
+// refreshTriggers creates the capture triggers of list. They are temporary triggers of the writer's
+// connection, which gated.Connect creates again on each new one: triggers in the file would be
+// parsed by every reader, and take four times as long as the rest of the schema. Those that a
+// former version left in the file are removed.
 func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
-	return db.Write(ctx, func(tx *Tx) error {
+	var script string
+	if err := db.Write(ctx, func(tx *Tx) error {
+		for _, schema := range []string{"main", "temp"} {
+			old, err := tx.captureTriggers(schema)
+			if err != nil {
+				return err
+			}
+			for name := range old {
+				if _, err := tx.Exec(`DROP TRIGGER ` + schema + "." + name); err != nil {
+					return err
+				}
+			}
+		}
 		want := map[string]string{}
 		for _, t := range list {
 			columns, err := tx.columns(t.Table)
@@ -84,36 +99,24 @@ func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
 					children = append(children, c)
 				}
 			}
-			for name, sql := range captureTriggers(t, columns, parent, parentColumns, children) {
-				want[name] = sql
-			}
+			maps.Copy(want, captureTriggers(t, columns, parent, parentColumns, children))
 		}
-		have, err := tx.captureTriggers()
-		if err != nil {
-			return err
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			script += "CREATE TEMP TRIGGER " + name + " " + want[name] + ";\n"
 		}
-		for name, sql := range have {
-			if want[name] == sql {
-				delete(want, name)
-				continue
-			}
-			if _, err := tx.Exec(`DROP TRIGGER ` + name); err != nil {
-				return err
-			}
-		}
-		for _, sql := range want {
-			if _, err := tx.Exec(sql); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+		_, err := tx.Exec(script)
+		return err
+	}); err != nil {
+		return err
+	}
+	db.capture.Store(&script)
+	return nil
 }
 
-// captureTriggers returns the triggers named sync_… in the file.
-func (tx *Tx) captureTriggers() (map[string]string, error) {
+// captureTriggers returns the triggers named sync_… in a schema, main or temp.
+func (tx *Tx) captureTriggers(schema string) (map[string]string, error) {
 	out := map[string]string{}
-	err := tx.Select(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`).Each(func(row Row) error {
+	err := tx.Select(`SELECT name, sql FROM ` + schema + `.sqlite_schema WHERE type = 'trigger' AND name LIKE 'sync\_%' ESCAPE '\'`).Each(func(row Row) error {
 		var name, sql string
 		if err := row.Scan(&name, &sql); err != nil {
 			return err
@@ -156,15 +159,14 @@ func logEntry(table, rowID, op, fields string) string {
     FROM (SELECT hlc_high, offset_us, txn, applying, ` + wallMS + ` AS ms FROM sync_local) l WHERE l.applying = 0;`
 }
 
-// captureTriggers returns the SQL of the triggers of one table, by name.
+// captureTriggers returns the triggers of one table by name: their SQL after the name.
 func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTable, parentColumns map[string]string, children []SyncedTable) map[string]string {
 	if parent != nil {
 		return childTriggers(t, columns, *parent, parentColumns)
 	}
 	out := map[string]string{}
 	add := func(op, head, body string) {
-		name := "sync_" + t.Table + "_" + op
-		out[name] = "CREATE TRIGGER " + name + " " + head + "\n  BEGIN\n    " + body + "\n  END"
+		out["sync_"+t.Table+"_"+op] = head + "\n  BEGIN\n    " + body + "\n  END"
 	}
 	var all uint64
 	fields := t.captured(columns)
@@ -209,9 +211,8 @@ func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable,
 	mark := fmt.Sprint(uint64(1) << t.ParentField)
 	field := t.Fields[0].Name
 	add := func(op, when, row, without, with string) {
-		name := "sync_" + t.Table + "_" + op
 		key := row + t.ParentKey
-		out[name] = "CREATE TRIGGER " + name + " " + when + "\n  BEGIN\n    " +
+		out["sync_"+t.Table+"_"+op] = when + "\n  BEGIN\n    " +
 			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key, []string{t.childValue(key, without, with)}) + "\n    " +
 			logEntry(parent.Table, key, "'U'", mark) + "\n  END"
 	}

@@ -378,9 +378,7 @@ func TestTriggersFollowTheList(t *testing.T) {
 	db := openNotes(t)
 	read := func() map[string]string {
 		var m map[string]string
-		if err := db.Read(t.Context(), func(tx *Tx) (err error) { m, err = tx.captureTriggers(); return err }); err != nil {
-			t.Fatal(err)
-		}
+		write(t, db, func(tx *Tx) (err error) { m, err = tx.captureTriggers("temp"); return err })
 		return m
 	}
 	had := read()
@@ -399,12 +397,37 @@ func TestTriggersFollowTheList(t *testing.T) {
 	if len(now) != 4 || now["sync_notes_update"] == had["sync_notes_update"] || now["sync_notes_delete"] != had["sync_notes_delete"] {
 		t.Fatalf("triggers after a change: %v", slices.Sorted(maps.Keys(now)))
 	}
-	exec(t, db, `DROP TRIGGER sync_notes_update; CREATE TRIGGER sync_notes_update AFTER UPDATE ON notes BEGIN SELECT 1; END`)
+	exec(t, db, `DROP TRIGGER temp.sync_notes_update; CREATE TRIGGER sync_notes_update AFTER UPDATE ON notes BEGIN SELECT 1; END`)
 	if err := db.refreshTriggers(t.Context(), notesList); err != nil || !maps.Equal(read(), had) {
 		t.Fatalf("a foreign trigger stays: %v", err)
 	}
+	write(t, db, func(tx *Tx) error {
+		if left, err := tx.captureTriggers("main"); err != nil || len(left) > 0 {
+			t.Errorf("triggers of a former version stay in the file: %v, %v", left, err)
+		}
+		return nil
+	})
 	if err := db.refreshTriggers(t.Context(), []SyncedTable{{Table: "absent"}}); err == nil {
 		t.Error("a table that is not there was accepted")
+	}
+}
+
+// The triggers belong to the connection, so a new one must get them before its first statement.
+func TestCaptureSurvivesALostConnection(t *testing.T) {
+	t.Parallel()
+	db := openNotes(t)
+	id := addNote(t, db, "before")
+	db.writer.SetMaxIdleConns(0) // closes the connection
+	db.writer.SetMaxIdleConns(1)
+	exec(t, db, `DELETE FROM change_log`)
+	exec(t, db, `UPDATE notes SET title = 'after' WHERE id = ?`, id)
+	var n int
+	write(t, db, func(tx *Tx) error { return tx.QueryRow(`SELECT count(*) FROM change_log`).Scan(&n) })
+	if n != 1 {
+		t.Errorf("%d entries for an edit on a new connection", n)
+	}
+	if err := db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(`DELETE FROM notes`); return err }); err == nil {
+		t.Error("a hard delete of a synced row passes on a new connection")
 	}
 }
 
