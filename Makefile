@@ -231,6 +231,8 @@ vet: $(ENGINES) $(MODEL)
 ONE_GOROUTINE := /openapi$$|/sandbox/meter$$|/audio$$|/schema$$|/kernel$$|/cadence$$|/importer$$|/importertest$$|/locomo$$|/jcs$$|/expr$$|/definition$$|/machine$$|/apigen$$|/rootfs$$|/testkit$$|/agent/eval$$|^helix/backend$$
 LONG_WHEN_RACED := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$|/transcribe$$|/agent$$|/cloudsync$$|/sandbox$$|/scheduler$$|/skills$$
 AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other|Storm|Overlap|Together|TakeTurns|TwoActive|InTurn|Queue|Fifty|EightWriters|Deadlock|Slow|Relay|Spare|Loop|RoundRobin|Stopped|RunEvents|MapAndBranch|Streams|DuringA
+# Those that take longest come first, so that none runs alone at the end.
+LONGEST       := ./backend/cloudsync ./backend ./app/cli ./backend/sandbox ./backend/storage
 SKIPPED       := build/bin/skipped
 FLAKY         := build/bin/flaky
 # The detector leaves out the inside of SQLite, C translated to Go, which makes a third of the time.
@@ -244,7 +246,7 @@ test-go: $(ENGINES) $(MODEL) $(GOTESTSUM) ui $(TEST_SERVERS)
 	$(call each,go-plain go-race go-race-named go-portable); $(failed)
 
 go-plain:
-	$(GOTEST) '$(PORTABLE)' -vet=off -p 4 -timeout 30m
+	$(GOTEST) '$(LONGEST) $(PORTABLE)' -vet=off -p 4 -timeout 30m
 	$(GO) run ./build/testlog -skipped $(SKIPPED) < build/bin/tests.json
 
 go-race:
