@@ -19,7 +19,7 @@ import (
 
 // Run executes commands that make a single call. They are declared by their tags: `call` is the
 // method, `with` contains constant parameters, and each argument and flag that was given is a
-// parameter, named by `param` or like itself. With `ref:"tool"`, or another of kinds, its value may
+// parameter, named by `param` or like itself; none with `param:"-"`. With `ref:"tool"`, or another of kinds, its value may
 // also be a name. `confirm` is a question to answer before the call, unless the flag --yes is given.
 // `say` is the message after it, without which the result is printed as JSON. In both, $name stands
 // for a parameter, and in `say` also for a field of the result. Run is also called after the Run of
@@ -82,10 +82,10 @@ func (c *command) given() (map[string]any, error) {
 		}
 	}
 	for _, v := range values {
-		given := v.Target.Interface()
-		if v.Target.IsZero() {
+		if v.Target.IsZero() || v.Tag.Get("param") == "-" {
 			continue
 		}
+		given := v.Target.Interface()
 		if k, ok := kinds[v.Tag.Get("ref")]; ok {
 			id, err := c.idOf(k, v.Target.String(), false)
 			if err != nil {

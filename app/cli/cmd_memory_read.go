@@ -21,7 +21,7 @@ type pageFlags struct {
 }
 
 type memoryConversationsCmd struct {
-	ID string `arg:"" optional:"" help:"Show this conversation; ID#N starts around turn N."`
+	ID string `arg:"" optional:"" param:"-" help:"Show this conversation; ID#N starts around turn N."`
 	pageFlags
 }
 
@@ -82,7 +82,7 @@ func (c *command) printTurn(t memory.Turn) {
 }
 
 type memoryDocumentsCmd struct {
-	ID string `arg:"" optional:"" help:"Show this document; ID#N starts around part N."`
+	ID string `arg:"" optional:"" param:"-" help:"Show this document; ID#N starts around part N."`
 	pageFlags
 }
 

@@ -104,7 +104,7 @@ type scheduleHistoryCmd struct {
 	Status   string `help:"Only runs in this state, such as missed."`
 	Limit    int    `default:"20"`
 	Cursor   string `help:"Continue from this cursor."`
-	Output   string `help:"Print the output of the run." placeholder:"RUN"`
+	Output   string `param:"-" help:"Print the output of the run." placeholder:"RUN"`
 }
 
 func (h *scheduleHistoryCmd) Run(c *command) error {

@@ -259,7 +259,7 @@ func (*synthesisHistoryCmd) Run(c *command) error {
 }
 
 type synthesisPatternsCmd struct {
-	ID            string  `arg:"" optional:"" help:"Show this pattern with its evidence."`
+	ID            string  `arg:"" optional:"" param:"-" help:"Show this pattern with its evidence."`
 	Layer         int     `help:"Only this layer, 1 to 7."`
 	Type          string  `param:"patternType" help:"Only this type, such as goal or semantic_cluster."`
 	Status        string  `help:"active, stale, rejected or superseded. Default: active and stale."`

@@ -74,11 +74,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 }
 
 func (s *Service) find(ctx context.Context, id *uuid.UUID, name string) (t *Tool, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		t, err = load(tx, id, name)
-		return err
-	})
-	return t, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) { return load(tx, id, name) })
 }
 
 // check carries out every check that needs neither a permission nor the engine.

@@ -121,12 +121,7 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	if err != nil {
 		return AddResult{}, err
 	}
-	var out AddResult
-	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) {
-		out, err = s.addTx(tx, identity.UserID(ctx), d)
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Write, func(tx *storage.Tx) (AddResult, error) { return s.addTx(tx, identity.UserID(ctx), d) })
 }
 
 // announce publishes "add" for the new memories in results and "update" for the deduplicated ones.

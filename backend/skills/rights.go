@@ -59,8 +59,7 @@ func errWhich() error { return fault.Invalidf("Provide skillId or skill.") }
 
 // visible loads a skill of the caller, or a public one.
 func (s *Service) visible(ctx context.Context, id uuid.UUID) (r *row, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { r, err = visibleSkill(tx, id); return err })
-	return r, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*row, error) { return visibleSkill(tx, id) })
 }
 
 // rights evaluates each step that calls something.
