@@ -17,7 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// schema is a part of the API's document that a name can be looked up in.
+// apiSchema is a part of the API's document in which names are looked up.
 type apiSchema struct {
 	Ref        string `json:"$ref"`
 	Properties map[string]apiSchema
@@ -54,7 +54,7 @@ func readAPI(t *testing.T) (map[string]apiMethod, func(apiSchema, string) bool) 
 		methods[m.Name] = m
 	}
 	has := func(s apiSchema, path string) bool {
-		ok := true
+		var ok bool
 		for name := range strings.SplitSeq(path, ".") {
 			if s.Ref != "" {
 				s = doc.Components.Schemas[s.Ref[strings.LastIndex(s.Ref, "/")+1:]]

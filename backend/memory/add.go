@@ -286,7 +286,7 @@ func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.U
 		}
 		if done, err := updateRow(tx, `INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
 			salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
+			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, storage.NullText(d.sourceRef), d.untrusted, d.hash[:],
 			d.salience, d.tier, d.pinned, d.valence, d.metadata, d.at(tx), d.at(tx)); done || err != nil {
 			return id, err
 		}
