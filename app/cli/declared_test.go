@@ -3,18 +3,24 @@ package cli
 import (
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"helix/backend/permission"
+	"helix/backend/tools"
 )
 
 // apiSchema is a part of the API's document in which names are looked up.
@@ -189,5 +195,37 @@ func TestDeclaredCommandsMatchTheAPI(t *testing.T) {
 	}
 	if checked < 90 {
 		t.Errorf("only %d commands were checked", checked)
+	}
+}
+
+// fixedResult answers every call with the same result.
+type fixedResult struct{ result any }
+
+func (f fixedResult) Call(_ context.Context, _ string, _, result any) error {
+	raw, err := json.Marshal(f.result)
+	if err == nil {
+		err = json.Unmarshal(raw, result)
+	}
+	return err
+}
+
+func (fixedResult) Events(context.Context, []string, int64, func(event) error) error { return nil }
+func (fixedResult) Close() error                                                     { return nil }
+
+// The columns of a list show the fields that the wire has: these two were empty.
+func TestListsShowWhoAndWhy(t *testing.T) {
+	t.Parallel()
+	for want, run := range map[string]struct {
+		result any
+		cmd    interface{ Run(*command) error }
+	}{
+		"Invoices": {permission.ListResult{Grants: []permission.Grant{{Subject: permission.SubjectRef{Kind: "tool", Name: "Invoices"}}}}, &permissionsListCmd{}},
+		"it broke": {tools.UsageResult{Entries: []tools.UsageEntry{{Error: "it broke"}}}, &toolUsageCmd{}},
+	} {
+		var out strings.Builder
+		c := &command{Globals: Globals{Timeout: time.Minute}, env: Env{Stdout: &out, Stderr: io.Discard}, ctx: t.Context(), conn: fixedResult{run.result}, node: &kong.Node{Tag: &kong.Tag{}}}
+		if err := run.cmd.Run(c); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, %v; want %q in it", out.String(), err, want)
+		}
 	}
 }
