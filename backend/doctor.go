@@ -16,9 +16,11 @@ import (
 
 // Finding is the result of one check of Doctor.
 type Finding struct {
-	Check, Note, Hint string
-	OK                bool
-	Failed            bool // Helix, or tools, cannot run until it is fixed
+	Check  string `json:"check"`
+	OK     bool   `json:"ok"`
+	Failed bool   `json:"failed,omitempty"` // Helix, or tools, cannot run until it is fixed; others are warnings
+	Note   string `json:"note"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 // Local returns ctx with the identity of the local user and all scopes, for code that runs in the

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -14,45 +17,94 @@ import (
 	"helix/backend/fault"
 )
 
-// Run executes commands that make a single call and print its result as JSON. They are declared by
-// their tags: `call` is the method, `with` contains constant parameters, and each argument and flag
-// that was given is a parameter, named by `param` or like itself. With `ref:"tool"`, or another of
-// kinds, its value may also be a name. Run is also called after the Run of other commands, and does
-// nothing then.
-func (*grammar) Run(c *command, k *kong.Context) error {
-	node := k.Selected()
-	if node == nil { // only flags
+// Run executes commands that make a single call. They are declared by their tags: `call` is the
+// method, `with` contains constant parameters, and each argument and flag that was given is a
+// parameter, named by `param` or like itself; none with `param:"-"`. With `ref:"tool"`, or another of kinds, its value may
+// also be a name. `confirm` is a question to answer before the call, unless the flag --yes is given.
+// `say` is the message after it, without which the result is printed as JSON. In both, $name stands
+// for a parameter, and in `say` also for a field of the result. Run is also called after the Run of
+// other commands, and does nothing then.
+func (*grammar) Run(c *command) error {
+	if c.node == nil { // only flags
 		return fault.Invalidf("Enter a command. See `helix help`.")
 	}
-	method := node.Tag.Get("call")
+	tag := c.node.Tag
+	method := tag.Get("call")
 	if method == "" {
 		return nil
 	}
-	params := map[string]any{}
-	if with := node.Tag.Get("with"); with != "" {
-		if err := json.Unmarshal([]byte(with), &params); err != nil {
+	params, err := c.given()
+	if err != nil {
+		return err
+	}
+	if question := tag.Get("confirm"); question != "" {
+		yes := slices.ContainsFunc(c.node.Flags, func(f *kong.Flag) bool { return f.Name == "yes" && f.Target.Bool() })
+		if err := c.confirm(yes, fill(question, params)); err != nil {
 			return err
 		}
 	}
-	values := slices.Clone(node.Positional)
-	for _, f := range node.Flags {
-		values = append(values, f.Value)
+	if !tag.Has("say") {
+		return c.raw(method, params)
+	}
+	return show(c, method, params, func(r json.RawMessage) {
+		fields := maps.Clone(params)
+		d := json.NewDecoder(bytes.NewReader(r))
+		d.UseNumber()
+		_ = d.Decode(&fields) // a result without fields adds none
+		c.say("%s", fill(tag.Get("say"), fields))
+	})
+}
+
+// fill replaces each $name in text by a field, and each ${name.field} by a field of a field.
+func fill(text string, fields map[string]any) string {
+	return os.Expand(text, func(path string) string {
+		var v any = fields
+		for name := range strings.SplitSeq(path, ".") {
+			m, _ := v.(map[string]any)
+			v = m[name]
+		}
+		return plain(fmt.Sprint(v))
+	})
+}
+
+// given returns the arguments and flags of the command as the parameters of a call.
+func (c *command) given() (map[string]any, error) {
+	params := map[string]any{}
+	if with := c.node.Tag.Get("with"); with != "" {
+		if err := json.Unmarshal([]byte(with), &params); err != nil {
+			return nil, err
+		}
+	}
+	values := slices.Clone(c.node.Positional)
+	for _, f := range c.node.Flags {
+		if f.Name != "yes" {
+			values = append(values, f.Value)
+		}
 	}
 	for _, v := range values {
-		given := v.Target.Interface()
-		if v.Target.IsZero() {
+		if v.Target.IsZero() || v.Tag.Get("param") == "-" {
 			continue
 		}
+		given := v.Target.Interface()
 		if k, ok := kinds[v.Tag.Get("ref")]; ok {
 			id, err := c.idOf(k, v.Target.String(), false)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			given = id
 		}
 		params[cmp.Or(v.Tag.Get("param"), v.Name)] = given
 	}
-	return c.raw(method, params)
+	return params, nil
+}
+
+// answer is show for a call whose parameters are the arguments and flags of the command, as in Run.
+func answer[T any](c *command, method string, render func(T)) error {
+	params, err := c.given()
+	if err != nil {
+		return err
+	}
+	return show(c, method, params, render)
 }
 
 // raw calls a method and prints its result as JSON.
@@ -72,17 +124,21 @@ type kind struct {
 	step string
 	// asks makes delete ask for confirmation even if nothing depends on the item.
 	asks bool
+	// whole says that the list takes no parameters and is not paged.
+	whole bool
 }
 
 var (
-	toolKind     = kind{"tool", "tools.list", "tools", "tools.delete", "tools.restore", "toolId", "custom", false}
-	skillKind    = kind{"skill", "skills.list_composite", "skills", "skills.delete_composite", "skills.restore_composite", "skillId", "skill", false}
+	toolKind     = kind{noun: "tool", list: "tools.list", rows: "tools", delete: "tools.delete", restore: "tools.restore", id: "toolId", step: "custom"}
+	skillKind    = kind{noun: "skill", list: "skills.list_composite", rows: "skills", delete: "skills.delete_composite", restore: "skills.restore_composite", id: "skillId", step: "skill"}
 	wasmKind     = kind{noun: "WASM tool", list: "skills.list_wasm", rows: "skills"}
-	scheduleKind = kind{"schedule", "schedules.list", "schedules", "schedules.delete", "schedules.restore", "scheduleId", "", true}
+	scheduleKind = kind{noun: "schedule", list: "schedules.list", rows: "schedules", delete: "schedules.delete", restore: "schedules.restore", id: "scheduleId", asks: true}
+	channelKind  = kind{noun: "channel", list: "channels.list", rows: "channels", whole: true}
+	manifestKind = kind{noun: "tool from an API description", list: "discovery.list", rows: "tools"}
 )
 
 // kinds are by the name of the command that contains their verbs.
-var kinds = map[string]kind{"tool": toolKind, "skill": skillKind, "schedule": scheduleKind}
+var kinds = map[string]kind{"tool": toolKind, "skill": skillKind, "schedule": scheduleKind, "channels": channelKind, "manifest": manifestKind}
 
 func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolKind, ref, false) }
 func (c *command) skillID(ref string) (string, error) { return c.idOf(skillKind, ref, false) }
@@ -96,7 +152,9 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 		return ref, nil
 	}
 	p := map[string]any{"query": ref}
-	if deleted {
+	if k.whole {
+		p = nil
+	} else if deleted {
 		p["deleted"] = true
 	}
 	rows, err := rowsOf[named](c, k.list, k.rows, p)
@@ -122,22 +180,27 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	return "", fault.Conflictf("%d %ss are named %q. Use an ID: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
 }
 
-// rowsOf calls a method with a paged result until it has all rows.
+// rowsOf calls a method with a paged result until it has all rows. With p nil, the result is not paged.
 func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T, err error) {
-	p["limit"] = 100
 	for {
-		p["offset"] = len(all)
+		if p != nil {
+			p["limit"], p["offset"] = 100, len(all)
+		}
 		var page map[string]json.RawMessage
 		if _, err := c.call(method, p, &page); err != nil {
 			return nil, err
 		}
 		var total int
 		var rows []T
-		if err := errors.Join(json.Unmarshal(page["total"], &total), json.Unmarshal(page[field], &rows)); err != nil {
+		err := json.Unmarshal(page[field], &rows)
+		if p != nil {
+			err = errors.Join(err, json.Unmarshal(page["total"], &total))
+		}
+		if err != nil {
 			return nil, fault.Internalf(err, "Couldn't read the answer to %s.", method)
 		}
 		all = append(all, rows...)
-		if len(rows) == 0 || len(all) >= total {
+		if p == nil || len(rows) == 0 || len(all) >= total {
 			return all, nil
 		}
 	}

@@ -85,8 +85,8 @@ type grammar struct {
 	Restore restoreCmd `cmd:"" group:"data" help:"Restore a backup. The current data is kept aside."`
 	Sync    syncCmd    `cmd:"" group:"data" help:"Sync your devices through your own database."`
 	Trash   trashCmd   `cmd:"" group:"data" help:"List, restore or permanently delete items in the trash."`
-	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats."`
-	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix."`
+	Export  exportCmd  `cmd:"" group:"data" help:"Export all data in open formats." call:"storage.export" say:"Exported to $dir. It contains no secrets or keys."`
+	Import  importCmd  `cmd:"" group:"data" help:"Import an export of Helix." call:"storage.import"`
 	DB      dbCmd      `cmd:"" group:"data" name:"db" help:"Check, migrate, roll back, salvage and prune the database."`
 	Keys    keysCmd    `cmd:"" group:"data" aliases:"key" help:"Manage the encryption key and recovery code."`
 	Secrets secretsCmd `cmd:"" group:"data" aliases:"secret" help:"Manage stored secrets."`
@@ -165,7 +165,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		fmt.Fprintf(env.Stderr, "helix: %v\nTry `%s`.\n", err, cmp.Or(chatWith(args), commandOf(err)+" --help"))
 		return 2
 	}
-	c := &command{Globals: g.Globals, env: env, ctx: ctx, grammar: parser.Model}
+	c := &command{Globals: g.Globals, env: env, ctx: ctx, grammar: parser.Model, node: kctx.Selected()}
 	defer c.close()
 	if err := kctx.Run(c); err != nil {
 		return c.report(err)
@@ -250,6 +250,7 @@ type command struct {
 	ctx     context.Context
 	conn    caller
 	grammar *kong.Application
+	node    *kong.Node // the command; nil: none was entered
 	// background makes a backend that is opened for this command also do background work, such as
 	// starting scheduled runs.
 	background bool
@@ -360,14 +361,31 @@ func (c *command) call(method string, params, out any) (json.RawMessage, error) 
 
 // show calls a method and prints the raw result with --json, else what render writes.
 func show[T any](c *command, method string, params any, render func(T)) error {
+	return shown(c, method, params, render, func(T) int { return 0 })
+}
+
+// shown is show for a command whose result determines the exit code.
+func shown[T any](c *command, method string, params any, render func(T), code func(T) int) error {
 	var out T
 	raw, err := c.call(method, params, &out)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return c.printJSON(raw)
+		err = c.printJSON(raw)
+	} else {
+		render(out)
 	}
-	render(out)
-	return nil
+	if n := code(out); err == nil && n != 0 {
+		return failed{n}
+	}
+	return err
+}
+
+// failIf returns the exit code of a command that has failed if bad is set.
+func failIf(bad bool, code int) int {
+	if bad {
+		return code
+	}
+	return 0
 }

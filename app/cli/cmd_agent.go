@@ -13,8 +13,8 @@ import (
 
 type agentTreeCmd struct{ chatID }
 
-func (t *agentTreeCmd) Run(c *command) error {
-	return show(c, "agent.tree", t.params(), func(r agent.TreeResult) {
+func (*agentTreeCmd) Run(c *command) error {
+	return answer(c, "agent.tree", func(r agent.TreeResult) {
 		rows := [][]string{}
 		var add func(list []agent.TreeNode, depth int)
 		add = func(list []agent.TreeNode, depth int) {
@@ -39,11 +39,9 @@ type personaListCmd struct{}
 
 func (*personaListCmd) Run(c *command) error {
 	return show(c, "agent.personas", nil, func(r agent.PersonasResult) {
-		rows := [][]string{}
-		for _, p := range r.Personas {
-			rows = append(rows, []string{p.Name, p.Title, strconv.Itoa(p.Sessions), strconv.Itoa(p.Running), strings.Join(p.Problems, " ")})
-		}
-		c.table([]string{"NAME", "TITLE", "CHATS", "RUNNING", "PROBLEMS"}, rows)
+		list(c, r.Personas, "", []string{"NAME", "TITLE", "CHATS", "RUNNING", "PROBLEMS"}, func(p agent.PersonaView) []string {
+			return []string{p.Name, p.Title, strconv.Itoa(p.Sessions), strconv.Itoa(p.Running), strings.Join(p.Problems, " ")}
+		})
 	})
 }
 
@@ -115,11 +113,9 @@ type skillDocsListCmd struct {
 
 func (l *skillDocsListCmd) Run(c *command) error {
 	return show(c, "agent.skills", agent.SkillsParams{ProjectDir: l.Project}, func(r agent.SkillsResult) {
-		rows := [][]string{}
-		for _, s := range r.Skills {
-			rows = append(rows, []string{s.ID.String(), s.Name, s.State, s.Source, s.Description})
-		}
-		c.table([]string{"ID", "NAME", "STATE", "SOURCE", "DESCRIPTION"}, rows)
+		list(c, r.Skills, "", []string{"ID", "NAME", "STATE", "SOURCE", "DESCRIPTION"}, func(s agent.SkillDocument) []string {
+			return []string{s.ID.String(), s.Name, s.State, s.Source, s.Description}
+		})
 		for _, s := range r.Skills {
 			for _, d := range s.Diagnostics {
 				c.say("%s: %s: %s", s.Name, d.Level, d.Message)
@@ -238,15 +234,13 @@ func (t *agentToSkillCmd) Run(c *command) error {
 		p.TurnIDs = append(p.TurnIDs, id)
 	}
 	return show(c, "agent.to_skill", p, func(r agent.ToSkillResult) {
-		rows := [][]string{}
-		for _, x := range r.Trace {
+		list(c, r.Trace, "", []string{"STEP", "TOOL", "TAKEN FROM", "AS WRITTEN", "LEFT OUT"}, func(x agent.TraceStep) []string {
 			from := []string{}
 			for _, m := range x.Mapped {
 				from = append(from, m.Argument+" from "+m.From)
 			}
-			rows = append(rows, []string{x.StepID, x.Tool, strings.Join(from, ", "), strings.Join(x.Literal, ", "), x.Dropped})
-		}
-		c.table([]string{"STEP", "TOOL", "TAKEN FROM", "AS WRITTEN", "LEFT OUT"}, rows)
+			return []string{x.StepID, x.Tool, strings.Join(from, ", "), strings.Join(x.Literal, ", "), x.Dropped}
+		})
 		c.fields("skill", r.Skill.ID.String(), "name", r.Skill.Name, "dry run identical", strconv.FormatBool(r.Check.Identical))
 		if r.Check.Problem != "" {
 			c.say("%s", r.Check.Problem)

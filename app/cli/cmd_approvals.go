@@ -7,40 +7,20 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/permission"
 )
 
 type approvalsCmd struct {
-	List   approvalsListCmd   `cmd:"" default:"withargs" help:"List requests waiting for an answer."`
-	Show   approvalsShowCmd   `cmd:"" help:"Show one request in full."`
+	List approvalsListCmd `cmd:"" default:"withargs" help:"List requests waiting for an answer." with:"{\"limit\":100}"`
+	Show struct {
+		ID string `arg:""`
+	} `cmd:"" help:"Show one request in full." call:"approvals.get"`
 	Decide approvalsDecideCmd `cmd:"" help:"Approve or deny; needs a terminal."`
 	Watch  approvalsWatchCmd  `cmd:"" help:"Print each new request until interrupted."`
 }
 
-type approval struct {
-	ID             string
-	Kind           string
-	Status         string
-	Tier           string
-	Subject        struct{ Kind, ID, Name string }
-	DefinitionHash string
-	Requested      []struct{ Capability, Resource, Why string }
-	Sentence       string
-	Question       *struct {
-		Message string
-		Details json.RawMessage
-		Choices []struct {
-			ID, Label string
-			Approves  bool
-		}
-	}
-	Count     int
-	CreatedAt time.Time
-	LastAt    time.Time
-	ExpiresAt time.Time
-}
-
-// wants returns what is asked: the capabilities, or a question with its choices.
-func (a approval) wants() string {
+// wanted returns what is asked: the capabilities, or a question with its choices.
+func wanted(a *permission.Approval) string {
 	if a.Question != nil {
 		ids := []string{}
 		for _, c := range a.Question.Choices {
@@ -50,7 +30,7 @@ func (a approval) wants() string {
 	}
 	parts := []string{}
 	for _, r := range a.Requested {
-		parts = append(parts, capability(r.Capability, r.Resource))
+		parts = append(parts, capability(string(r.Capability), r.Resource))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -66,30 +46,19 @@ type approvalsListCmd struct {
 	Status string `default:"pending" help:"pending, approved, denied, expired or superseded."`
 }
 
-func (l *approvalsListCmd) Run(c *command) error {
-	return show(c, "approvals.list", map[string]any{"status": l.Status, "limit": 100, "offset": 0}, func(r struct{ Approvals []approval }) {
+func (*approvalsListCmd) Run(c *command) error {
+	return answer(c, "approvals.list", func(r permission.ListApprovalsResult) {
 		if len(r.Approvals) == 0 {
 			c.say("No requests are waiting.")
 			return
 		}
 		rows := [][]string{}
-		for _, a := range r.Approvals {
-			rows = append(rows, []string{a.ID, first(a.Subject.Name, a.Subject.ID), a.wants(), fmt.Sprint(a.Count), ago(a.CreatedAt)})
+		for i := range r.Approvals {
+			a := &r.Approvals[i]
+			rows = append(rows, []string{a.ID.String(), first(a.Subject.Name, a.Subject.ID), wanted(a), fmt.Sprint(a.Count), ago(a.CreatedAt)})
 		}
 		c.table([]string{"ID", "WHO", "WANTS", "COUNT", "ASKED"}, rows)
 	})
-}
-
-type approvalsShowCmd struct {
-	ID string `arg:""`
-}
-
-func (s *approvalsShowCmd) Run(c *command) error {
-	raw, err := c.call("approvals.get", map[string]any{"id": s.ID}, nil)
-	if err != nil {
-		return err
-	}
-	return c.printJSON(raw)
 }
 
 type approvalsDecideCmd struct {
@@ -108,19 +77,9 @@ func (d *approvalsDecideCmd) Run(c *command) error {
 	if !isTerminal(c.env.Stdin) {
 		return fault.Deniedf("Approving needs a person. Run this in a terminal.")
 	}
-	var got struct {
-		Approval approval
-		approval
-	}
-	raw, err := c.call("approvals.get", map[string]any{"id": d.ID}, &got)
-	if err != nil {
+	var a permission.GetApprovalResult
+	if _, err := c.call("approvals.get", map[string]any{"id": d.ID}, &a); err != nil {
 		return err
-	}
-	a := got.Approval
-	if a.ID == "" {
-		if err := json.Unmarshal(raw, &a); err != nil {
-			return err
-		}
 	}
 	p := map[string]any{"id": d.ID, "definitionHash": a.DefinitionHash, "decision": "deny"}
 	if d.Approve {
@@ -139,10 +98,10 @@ func (d *approvalsDecideCmd) Run(c *command) error {
 	if d.Remember {
 		p["remember"] = true
 	}
-	c.say("%s asks for %s.", plain(first(a.Subject.Name, a.Subject.ID)), plain(a.wants()))
-	return show(c, "approvals.decide", p, func(r struct{ Status, RunID string }) {
+	c.say("%s asks for %s.", plain(first(a.Subject.Name, a.Subject.ID)), plain(wanted(&a.Approval)))
+	return show(c, "approvals.decide", p, func(r permission.AnswerResult) {
 		c.say("%s.", r.Status)
-		if r.RunID != "" {
+		if r.RunID != nil {
 			fmt.Fprintln(c.env.Stdout, r.RunID)
 		}
 	})
@@ -156,49 +115,32 @@ func (w *approvalsWatchCmd) Run(c *command) error {
 }
 
 type permissionsCmd struct {
-	List    permissionsListCmd    `cmd:"" default:"withargs" help:"List grants and denials."`
-	Revoke  permissionsRevokeCmd  `cmd:"" help:"Revoke a grant; runs that use it stop."`
+	List   permissionsListCmd `cmd:"" default:"withargs" help:"List grants and denials." with:"{\"limit\":100}"`
+	Revoke struct {
+		ID string `arg:"" param:"grantId" help:"ID of a grant."`
+	} `cmd:"" help:"Revoke a grant; runs that use it stop." call:"permissions.revoke" say:"$revoked revoked."`
 	Preview permissionsPreviewCmd `cmd:"" help:"Show what a tool can do, without running it."`
 }
 
 type permissionsListCmd struct {
 	State   string `help:"active, suspended, revoked or expired."`
-	Subject string `help:"Only for this subject ID."`
+	Subject string `param:"subjectId" help:"Only for this subject ID."`
 }
 
-func (l *permissionsListCmd) Run(c *command) error {
-	p := map[string]any{"limit": 100, "offset": 0}
-	setIf(p, "state", l.State)
-	setIf(p, "subjectId", l.Subject)
-	return show(c, "permissions.list", p, func(r struct {
-		Grants []struct {
-			ID, SubjectKind, SubjectID, SubjectName, Capability, Resource, Scope, State string
-			CreatedAt                                                                   time.Time
-		}
-		Denials []struct{ ID, SubjectKind, SubjectID, SubjectName, Capability, Resource string }
-	}) {
+func (*permissionsListCmd) Run(c *command) error {
+	return answer(c, "permissions.list", func(r permission.ListResult) {
 		rows := [][]string{}
 		for _, g := range r.Grants {
-			rows = append(rows, []string{"allow", g.ID, first(g.SubjectName, g.SubjectID), capability(g.Capability, g.Resource), g.Scope, g.State, ago(g.CreatedAt)})
+			rows = append(rows, []string{"allow", g.ID.String(), first(g.Subject.Name, g.Subject.ID), capability(string(g.Capability), g.Resource), g.Scope, g.State, ago(g.CreatedAt)})
 		}
 		for _, d := range r.Denials {
-			rows = append(rows, []string{"deny", d.ID, first(d.SubjectName, d.SubjectID), capability(d.Capability, d.Resource), "", "", ""})
+			rows = append(rows, []string{"deny", d.ID.String(), first(d.Subject.Name, d.Subject.ID), capability(string(d.Capability), d.Resource), "", "", ""})
 		}
 		if len(rows) == 0 {
 			c.say("No grants or denials.")
 			return
 		}
 		c.table([]string{"", "ID", "WHO", "WHAT", "SCOPE", "STATE", "SINCE"}, rows)
-	})
-}
-
-type permissionsRevokeCmd struct {
-	ID string `arg:"" help:"ID of a grant."`
-}
-
-func (r *permissionsRevokeCmd) Run(c *command) error {
-	return show(c, "permissions.revoke", map[string]any{"grantId": r.ID}, func(res struct{ Revoked int }) {
-		c.say("%d revoked.", res.Revoked)
 	})
 }
 

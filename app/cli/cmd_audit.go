@@ -20,42 +20,26 @@ type auditCmd struct {
 	Key    auditKeyCmd    `cmd:"" help:"Print this device's public key, for verifying its exports."`
 	List   auditListCmd   `cmd:"" help:"Show the newest entries."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the chain and its signatures: exit 0 if intact, 1 if broken, 6 if unreadable."`
-	Accept auditAcceptCmd `cmd:"" help:"Accept an alarm about the end of the log, so that verify no longer reports it. This is recorded."`
-	Export auditExportCmd `cmd:"" help:"Export the log as JSON lines that audit verify --file can check."`
+	Accept struct {
+		Problem string `arg:"" help:"The problem that verify reports."`
+	} `cmd:"" help:"Accept an alarm about the end of the log, so that verify no longer reports it. This is recorded." call:"audit.accept" say:"Accepted the alarm in entry $seq."`
+	Export struct {
+		Path string `arg:"" type:"path"`
+	} `cmd:"" help:"Export the log as JSON lines that audit verify --file can check." call:"audit.export" say:"Wrote $entries entries and $segments signed segments to $path."`
 }
 
 type auditListCmd struct {
-	OfRun   string   `name:"run" help:"Only entries of this run."`
-	Subject string   `help:"Only entries about this tool or other subject."`
-	Action  []string `help:"Only these actions."`
+	OfRun   string   `name:"run" param:"runId" help:"Only entries of this run."`
+	Subject string   `param:"subjectId" help:"Only entries about this tool or other subject."`
+	Action  []string `param:"actions" help:"Only these actions."`
 	Limit   int      `default:"50" help:"1 to 100."`
 }
 
-type auditEntry struct {
-	Seq       int64
-	Timestamp time.Time
-	Action    string
-	Actor     struct{ Kind, ID string }
-	Subject   struct{ Kind, ID, Name string }
-	Outcome   string
-	RunID     string
-	Details   json.RawMessage
-	Signed    bool
-}
-
-func (l *auditListCmd) Run(c *command) error {
-	p := map[string]any{"limit": l.Limit}
-	setIf(p, "runId", l.OfRun)
-	setIf(p, "subjectId", l.Subject)
-	if len(l.Action) > 0 {
-		p["actions"] = l.Action
-	}
-	return show(c, "audit.list", p, func(r struct{ Entries []auditEntry }) {
-		rows := [][]string{}
-		for _, e := range r.Entries {
-			rows = append(rows, []string{fmt.Sprint(e.Seq), e.Timestamp.Local().Format(time.DateTime), e.Action, e.Outcome, first(e.Subject.Name, e.Subject.ID), cut(string(e.Details), 60)})
-		}
-		c.table([]string{"SEQ", "TIME", "ACTION", "OUTCOME", "SUBJECT", "DETAILS"}, rows)
+func (*auditListCmd) Run(c *command) error {
+	return answer(c, "audit.list", func(r audit.ListResult) {
+		list(c, r.Entries, "", []string{"SEQ", "TIME", "ACTION", "OUTCOME", "SUBJECT", "DETAILS"}, func(e audit.LogEntry) []string {
+			return []string{fmt.Sprint(e.Seq), e.Timestamp.Local().Format(time.DateTime), e.Action, e.Outcome, first(e.Subject.Name, e.Subject.ID), cut(string(e.Details), 60)}
+		})
 	})
 }
 
@@ -172,28 +156,5 @@ type auditKeyCmd struct{}
 func (k *auditKeyCmd) Run(c *command) error {
 	return show(c, "audit.device_key", struct{}{}, func(r struct{ PublicKey string }) {
 		fmt.Fprintln(c.env.Stdout, r.PublicKey)
-	})
-}
-
-type auditAcceptCmd struct {
-	Problem string `arg:"" help:"The problem that verify reports."`
-}
-
-func (a *auditAcceptCmd) Run(c *command) error {
-	return show(c, "audit.accept", map[string]any{"problem": a.Problem}, func(r struct{ Seq int64 }) {
-		c.say("Accepted the alarm in entry %d.", r.Seq)
-	})
-}
-
-type auditExportCmd struct {
-	Path string `arg:"" type:"path"`
-}
-
-func (e *auditExportCmd) Run(c *command) error {
-	return show(c, "audit.export", map[string]any{"path": e.Path}, func(r struct {
-		Path              string
-		Entries, Segments int64
-	}) {
-		c.say("Wrote %d entries and %d signed segments to %s.", r.Entries, r.Segments, r.Path)
 	})
 }

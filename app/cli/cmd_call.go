@@ -63,10 +63,8 @@ func (r *callCmd) list(c *command) error {
 		}
 		return err
 	}
-	rows := make([][]string, 0, len(out.Callables))
-	for _, i := range out.Callables {
-		rows = append(rows, []string{string(i.Kind), plain(i.Name), string(i.Blocked), plain(i.Description)})
-	}
-	c.table([]string{"KIND", "NAME", "BLOCKED", "DESCRIPTION"}, rows)
+	list(c, out.Callables, "", []string{"KIND", "NAME", "BLOCKED", "DESCRIPTION"}, func(i callable.Info) []string {
+		return []string{string(i.Kind), plain(i.Name), string(i.Blocked), plain(i.Description)}
+	})
 	return nil
 }

@@ -14,48 +14,34 @@ import (
 )
 
 type channelsCmd struct {
-	List     channelsListCmd     `cmd:"" default:"1" help:"List channels with their state."`
-	Add      channelsAddCmd      `cmd:"" help:"Add a Telegram bot, whose token is read from standard input, or a webhook, whose signing secret is printed once."`
-	Remove   channelsRemoveCmd   `cmd:"" help:"Remove a channel with its allow-list and queues. Chats stay."`
-	Undo     channelsUndoCmd     `cmd:"" help:"Bring a removed channel back."`
-	Test     channelsTestCmd     `cmd:"" help:"Check a channel step by step. Nothing is sent to a person."`
-	Takeover channelsTakeoverCmd `cmd:"" help:"Run a channel of another device on this one."`
-	Enable   channelsEnableCmd   `cmd:"" help:"Switch a channel on."`
-	Disable  channelsDisableCmd  `cmd:"" help:"Switch a channel off. What waits is kept."`
-	Rotate   channelsRotateCmd   `cmd:"" help:"Make a new signing secret. The former one stays valid until the next rotation."`
-	Pair     channelsPairCmd     `cmd:"" help:"Print a code that allows one sender."`
-	Allow    channelsAllowCmd    `cmd:"" help:"Allow a sender by id, or change the entry."`
-	Disallow channelsDisallowCmd `cmd:"" help:"Remove a sender from the allow-list."`
-	Senders  channelsSendersCmd  `cmd:"" help:"List who is allowed to use a channel."`
-	Sessions channelsSessionsCmd `cmd:"" help:"List the conversations of a channel with their chats."`
-	Send     channelsSendCmd     `cmd:"" help:"Send a text to a conversation."`
-	Rejected channelsRejectedCmd `cmd:"" help:"List refused senders. Their texts are not stored."`
-	Routes   channelsRoutesCmd   `cmd:"" help:"List where notifications go."`
-	Route    channelsRouteCmd    `cmd:"" help:"Send the notifications of a topic to a conversation, or only to the window."`
-	Queue    channelsQueueCmd    `cmd:"" help:"List messages that are not answered or sent yet."`
-	Retry    channelsRetryCmd    `cmd:"" help:"Send a failed or waiting message now."`
-	Drop     channelsDropCmd     `cmd:"" help:"Discard a message that was not sent."`
+	List   channelsListCmd      `cmd:"" default:"1" help:"List channels with their state."`
+	Add    channelsAddCmd       `cmd:"" help:"Add a Telegram bot, whose token is read from standard input, or a webhook, whose signing secret is printed once."`
+	Remove struct{ channelArg } `cmd:"" help:"Remove a channel with its allow-list and queues. Chats stay." call:"channels.remove" say:"Removed. Undo within ten minutes: helix channels undo $undoToken"`
+	Undo   struct {
+		Token string `arg:"" param:"undoToken" help:"What helix channels remove printed."`
+	} `cmd:"" help:"Bring a removed channel back." call:"channels.undo" say:"$name: $state"`
+	Test     channelsTestCmd              `cmd:"" help:"Check a channel step by step. Nothing is sent to a person."`
+	Takeover struct{ channelArg }         `cmd:"" help:"Run a channel of another device on this one." call:"channels.update" with:"{\"patch\":{\"takeOver\":true}}" say:"${channel.name} runs on this device now. Switch it off on the other one."`
+	Enable   channelsEnableCmd            `cmd:"" help:"Switch a channel on."`
+	Disable  struct{ channelArg }         `cmd:"" help:"Switch a channel off. What waits is kept." call:"channels.set_enabled" with:"{\"enabled\":false}" say:"$name: $state"`
+	Rotate   channelsRotateCmd            `cmd:"" help:"Make a new signing secret. The former one stays valid until the next rotation." with:"{\"patch\":{\"rotateSecret\":true}}"`
+	Pair     channelsPairCmd              `cmd:"" help:"Print a code that allows one sender."`
+	Allow    channelsAllowCmd             `cmd:"" help:"Allow a sender by id, or change the entry."`
+	Disallow channelsDisallowCmd          `cmd:"" help:"Remove a sender from the allow-list."`
+	Senders  channelsSendersCmd           `cmd:"" help:"List who is allowed to use a channel."`
+	Sessions channelsSessionsCmd          `cmd:"" help:"List the conversations of a channel with their chats."`
+	Send     channelsSendCmd              `cmd:"" help:"Send a text to a conversation."`
+	Rejected channelsRejectedCmd          `cmd:"" help:"List refused senders. Their texts are not stored."`
+	Routes   channelsRoutesCmd            `cmd:"" help:"List where notifications go."`
+	Route    channelsRouteCmd             `cmd:"" help:"Send the notifications of a topic to a conversation, or only to the window."`
+	Queue    channelsQueueCmd             `cmd:"" help:"List messages that are not answered or sent yet."`
+	Retry    struct{ channelsMessageArg } `cmd:"" help:"Send a failed or waiting message now." call:"channels.retry" say:"$state"`
+	Drop     struct{ channelsMessageArg } `cmd:"" help:"Discard a message that was not sent." call:"channels.drop" say:"$state"`
 }
 
 // channelArg names a channel by name or id.
 type channelArg struct {
-	Channel string `arg:"" name:"channel" help:"Name or id of a channel."`
-}
-
-func (a *channelArg) id(c *command) (uuid.UUID, error) {
-	if id, err := uuid.Parse(a.Channel); err == nil {
-		return id, nil
-	}
-	var list channels.ListResult
-	if _, err := c.call("channels.list", struct{}{}, &list); err != nil {
-		return uuid.Nil, err
-	}
-	for _, ch := range list.Channels {
-		if ch.Name == a.Channel {
-			return ch.ID, nil
-		}
-	}
-	return uuid.Nil, fault.NotFoundf("No channel is named %q.", a.Channel)
+	Channel string `arg:"" name:"channel" param:"id" ref:"channels" help:"Name or id of a channel."`
 }
 
 func localTime(t *time.Time) string {
@@ -69,15 +55,9 @@ type channelsListCmd struct{}
 
 func (*channelsListCmd) Run(c *command) error {
 	return show(c, "channels.list", struct{}{}, func(r channels.ListResult) {
-		if len(r.Channels) == 0 {
-			c.say("No channels yet. To add one: helix channels add telegram NAME")
-			return
-		}
-		rows := [][]string{}
-		for _, ch := range r.Channels {
-			rows = append(rows, []string{ch.Name, ch.Kind, ch.State, localTime(ch.LastIn), localTime(ch.LastOut), fmt.Sprint(ch.Queued), fmt.Sprint(ch.Rejected24h), cut(ch.Error, 60)})
-		}
-		c.table([]string{"NAME", "KIND", "STATE", "LAST IN", "LAST OUT", "QUEUED", "REJECTED 24H", "ERROR"}, rows)
+		list(c, r.Channels, "No channels yet. To add one: helix channels add telegram NAME", []string{"NAME", "KIND", "STATE", "LAST IN", "LAST OUT", "QUEUED", "REJECTED 24H", "ERROR"}, func(ch channels.Channel) []string {
+			return []string{ch.Name, ch.Kind, ch.State, localTime(ch.LastIn), localTime(ch.LastOut), fmt.Sprint(ch.Queued), fmt.Sprint(ch.Rejected24h), cut(ch.Error, 60)}
+		})
 	})
 }
 
@@ -111,70 +91,28 @@ func (a *channelsAddCmd) Run(c *command) error {
 
 type channelsRotateCmd struct{ channelArg }
 
-func (a *channelsRotateCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.update", channels.UpdateParams{ID: id, Patch: channels.Patch{RotateSecret: true}}, func(r channels.AddResult) { c.fields("Secret", r.Secret) })
-}
-
-type channelsRemoveCmd struct{ channelArg }
-
-func (a *channelsRemoveCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.remove", channels.IDParams{ID: id}, func(r channels.RemoveResult) {
-		c.say("Removed. Undo within ten minutes: helix channels undo %s", r.UndoToken)
-	})
-}
-
-type channelsUndoCmd struct {
-	Token string `arg:"" help:"What helix channels remove printed."`
-}
-
-func (a *channelsUndoCmd) Run(c *command) error {
-	return show(c, "channels.undo", channels.UndoParams{UndoToken: a.Token}, func(r channels.Channel) { c.say("%s: %s", plain(r.Name), r.State) })
+func (*channelsRotateCmd) Run(c *command) error {
+	return answer(c, "channels.update", func(r channels.AddResult) { c.fields("Secret", r.Secret) })
 }
 
 type channelsTestCmd struct{ channelArg }
 
-func (a *channelsTestCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
+func (*channelsTestCmd) Run(c *command) error {
 	ok := true
-	err = show(c, "channels.test", channels.IDParams{ID: id}, func(r channels.TestResult) {
+	err := answer(c, "channels.test", func(r channels.TestResult) {
 		ok = r.OK
-		rows := [][]string{}
-		for _, s := range r.Steps {
+		list(c, r.Steps, "", []string{"STEP", "RESULT"}, func(s channels.TestStep) []string {
 			result := "OK"
 			if !s.OK {
 				result = strings.TrimSpace(s.Error + " " + s.Hint)
 			}
-			rows = append(rows, []string{s.Step, result})
-		}
-		c.table([]string{"STEP", "RESULT"}, rows)
+			return []string{s.Step, result}
+		})
 	})
 	if err == nil && !ok {
 		err = fault.Unavailablef("The channel doesn't work yet.")
 	}
 	return err
-}
-
-type channelsTakeoverCmd struct{ channelArg }
-
-func (a *channelsTakeoverCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.update", channels.UpdateParams{ID: id, Patch: channels.Patch{TakeOver: true}}, func(r channels.AddResult) {
-		c.say("%s runs on this device now. Switch it off on the other one.", plain(r.Channel.Name))
-	})
 }
 
 type channelsRoutesCmd struct{}
@@ -193,21 +131,19 @@ type channelsRouteCmd struct {
 func (a *channelsRouteCmd) Run(c *command) error {
 	target := a.Channel
 	if target != "window" {
-		id, err := (&channelArg{a.Channel}).id(c)
+		id, err := c.idOf(channelKind, a.Channel, false)
 		if err != nil {
 			return err
 		}
-		target = "channel:" + id.String() + ":" + a.Context
+		target = "channel:" + id + ":" + a.Context
 	}
 	return show(c, "channels.set_route", channels.Route{Topic: a.Topic, Target: target, When: a.When}, c.printRoutes)
 }
 
 func (c *command) printRoutes(r channels.RoutesResult) {
-	rows := [][]string{}
-	for _, x := range r.Routes {
-		rows = append(rows, []string{x.Topic, x.Target, x.When})
-	}
-	c.table([]string{"TOPIC", "TARGET", "WHEN"}, rows)
+	list(c, r.Routes, "", []string{"TOPIC", "TARGET", "WHEN"}, func(x channels.Route) []string {
+		return []string{x.Topic, x.Target, x.When}
+	})
 }
 
 type channelsEnableCmd struct {
@@ -216,106 +152,64 @@ type channelsEnableCmd struct {
 }
 
 func (a *channelsEnableCmd) Run(c *command) error {
-	if a.RemoveWebhook {
-		id, err := a.id(c)
-		if err != nil {
-			return err
-		}
-		if _, err := c.call("channels.update", channels.UpdateParams{ID: id, Patch: channels.Patch{RemoveWebhook: true}}, nil); err != nil {
-			return err
-		}
-	}
-	return a.setEnabled(c, true)
-}
-
-type channelsDisableCmd struct{ channelArg }
-
-func (a *channelsDisableCmd) Run(c *command) error { return a.setEnabled(c, false) }
-
-func (a *channelArg) setEnabled(c *command, on bool) error {
-	id, err := a.id(c)
+	id, err := c.idOf(channelKind, a.Channel, false)
 	if err != nil {
 		return err
 	}
-	return show(c, "channels.set_enabled", channels.EnabledParams{ID: id, Enabled: on}, func(r channels.Channel) { c.say("%s: %s", plain(r.Name), r.State) })
+	if a.RemoveWebhook {
+		if _, err := c.call("channels.update", map[string]any{"id": id, "patch": channels.Patch{RemoveWebhook: true}}, nil); err != nil {
+			return err
+		}
+	}
+	return show(c, "channels.set_enabled", map[string]any{"id": id, "enabled": true}, func(r channels.Channel) { c.say("%s: %s", plain(r.Name), r.State) })
 }
 
 type channelsPairCmd struct{ channelArg }
 
-func (a *channelsPairCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.pair", channels.IDParams{ID: id}, func(r channels.PairResult) {
+func (*channelsPairCmd) Run(c *command) error {
+	return answer(c, "channels.pair", func(r channels.PairResult) {
 		c.say("Send this text over the channel before %s: /pair %s", r.ExpiresAt.Local().Format(time.TimeOnly), r.Code)
 	})
 }
 
 type channelsAllowCmd struct {
 	channelArg
-	Sender  string   `arg:"" help:"The service's id of the sender, never a name."`
+	Sender  string   `arg:"" param:"senderId" help:"The service's id of the sender, never a name."`
 	Label   string   `help:"How the sender is shown."`
-	Context []string `placeholder:"ID" help:"A group in which the sender is allowed too; may be repeated."`
+	Context []string `param:"contextIds" placeholder:"ID" help:"A group in which the sender is allowed too; may be repeated."`
 	Role    string   `default:"chat" enum:"chat,notify" help:"chat, or notify: it only receives."`
 }
 
-func (a *channelsAllowCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.allow", channels.AllowParams{ID: id, SenderID: a.Sender, Label: a.Label, ContextIDs: a.Context, Role: a.Role}, c.printSenders)
-}
+func (*channelsAllowCmd) Run(c *command) error { return answer(c, "channels.allow", c.printSenders) }
 
 type channelsDisallowCmd struct {
 	channelArg
-	Sender string `arg:"" help:"The service's id of the sender."`
+	Sender string `arg:"" param:"senderId" help:"The service's id of the sender."`
 }
 
-func (a *channelsDisallowCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.disallow", channels.SenderParams{ID: id, SenderID: a.Sender}, c.printSenders)
+func (*channelsDisallowCmd) Run(c *command) error {
+	return answer(c, "channels.disallow", c.printSenders)
 }
 
 type channelsSendersCmd struct{ channelArg }
 
-func (a *channelsSendersCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.senders", channels.IDParams{ID: id}, c.printSenders)
+func (*channelsSendersCmd) Run(c *command) error {
+	return answer(c, "channels.senders", c.printSenders)
 }
 
 func (c *command) printSenders(r channels.SendersResult) {
-	if len(r.Senders) == 0 {
-		c.say("Nobody is allowed: every message is refused without an answer.")
-		return
-	}
-	rows := [][]string{}
-	for _, s := range r.Senders {
-		rows = append(rows, []string{s.SenderID, s.Label, s.Role, strings.Join(s.ContextIDs, ", "), s.AddedBy, localTime(s.LastSeen)})
-	}
-	c.table([]string{"SENDER", "LABEL", "ROLE", "GROUPS", "ADDED BY", "LAST SEEN"}, rows)
+	list(c, r.Senders, "Nobody is allowed: every message is refused without an answer.", []string{"SENDER", "LABEL", "ROLE", "GROUPS", "ADDED BY", "LAST SEEN"}, func(s channels.Sender) []string {
+		return []string{s.SenderID, s.Label, s.Role, strings.Join(s.ContextIDs, ", "), s.AddedBy, localTime(s.LastSeen)}
+	})
 }
 
 type channelsSessionsCmd struct{ channelArg }
 
-func (a *channelsSessionsCmd) Run(c *command) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "channels.sessions", channels.IDParams{ID: id}, func(r channels.SessionsResult) {
-		rows := [][]string{}
-		for _, b := range r.Bindings {
-			rows = append(rows, []string{b.ContextID, b.Title, b.SessionID.String(), localTime(&b.LastAt)})
-		}
-		c.table([]string{"CONVERSATION", "CHAT", "ID", "LAST"}, rows)
+func (*channelsSessionsCmd) Run(c *command) error {
+	return answer(c, "channels.sessions", func(r channels.SessionsResult) {
+		list(c, r.Bindings, "", []string{"CONVERSATION", "CHAT", "ID", "LAST"}, func(b channels.Binding) []string {
+			return []string{b.ContextID, b.Title, b.SessionID.String(), localTime(&b.LastAt)}
+		})
 	})
 }
 
@@ -326,11 +220,11 @@ type channelsSendCmd struct {
 }
 
 func (a *channelsSendCmd) Run(c *command) error {
-	id, err := a.id(c)
+	id, err := c.idOf(channelKind, a.Channel, false)
 	if err != nil {
 		return err
 	}
-	return show(c, "channels.send", channels.SendParams{ID: id, ContextID: a.Context, Text: strings.Join(a.Text, " ")}, func(r channels.SendResult) { c.say("%s %s", r.MessageID, r.State) })
+	return show(c, "channels.send", map[string]any{"id": id, "contextId": a.Context, "text": strings.Join(a.Text, " ")}, func(r channels.SendResult) { c.say("%s %s", r.MessageID, r.State) })
 }
 
 type channelsRejectedCmd struct {
@@ -371,28 +265,14 @@ type channelsQueueCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (a *channelsQueueCmd) Run(c *command) error {
-	return show(c, "channels.queue", channels.QueueParams{State: a.State, Limit: a.Limit, Offset: a.Offset}, func(r channels.QueueResult) {
-		rows := [][]string{}
-		for _, m := range r.Messages {
-			rows = append(rows, []string{m.MessageID.String(), m.Direction, m.ContextID, m.State, fmt.Sprint(m.Attempts), cut(m.Error, 60), localTime(&m.At)})
-		}
-		c.table([]string{"MESSAGE", "DIRECTION", "CONVERSATION", "STATE", "ATTEMPTS", "ERROR", "AT"}, rows)
+func (*channelsQueueCmd) Run(c *command) error {
+	return answer(c, "channels.queue", func(r channels.QueueResult) {
+		list(c, r.Messages, "", []string{"MESSAGE", "DIRECTION", "CONVERSATION", "STATE", "ATTEMPTS", "ERROR", "AT"}, func(m channels.Queued) []string {
+			return []string{m.MessageID.String(), m.Direction, m.ContextID, m.State, fmt.Sprint(m.Attempts), cut(m.Error, 60), localTime(&m.At)}
+		})
 	})
 }
 
 type channelsMessageArg struct {
-	Message uuid.UUID `arg:"" help:"Id of a message, from helix channels queue."`
+	Message uuid.UUID `arg:"" param:"messageId" help:"Id of a message, from helix channels queue."`
 }
-
-func (a *channelsMessageArg) act(c *command, method string) error {
-	return show(c, method, channels.MessageParams{MessageID: a.Message}, func(r channels.MessageResult) { c.say("%s", r.State) })
-}
-
-type channelsRetryCmd struct{ channelsMessageArg }
-
-func (a *channelsRetryCmd) Run(c *command) error { return a.act(c, "channels.retry") }
-
-type channelsDropCmd struct{ channelsMessageArg }
-
-func (a *channelsDropCmd) Run(c *command) error { return a.act(c, "channels.drop") }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,7 +20,7 @@ import (
 type chatCmd struct {
 	Send    chatSendCmd    `cmd:"" default:"withargs" help:"Chat with Helix in the terminal; with -p, send one message and print the answer."`
 	List    chatListCmd    `cmd:"" help:"List chats."`
-	Show    chatShowCmd    `cmd:"" help:"Print a chat."`
+	Show    chatShowCmd    `cmd:"" help:"Print a chat." with:"{\"limit\":200}"`
 	Search  chatSearchCmd  `cmd:"" help:"Search the text of chats."`
 	Rename  chatRenameCmd  `cmd:"" help:"Give a chat a title."`
 	Delete  chatDeleteCmd  `cmd:"" help:"Move a chat to the trash."`
@@ -159,9 +158,7 @@ func (c *command) waitsForAnswer(t agent.Turn) error {
 
 // cancelTurn stops the turn that Ctrl-C interrupted, so that it spends nothing more.
 func (c *command) cancelTurn(session, turn uuid.UUID) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
-	defer cancel()
-	if err := c.conn.Call(ctx, "chat.cancel", agent.TurnParams{SessionID: session, TurnID: &turn}, nil); err != nil {
+	if err := c.callAfterInterrupt("chat.cancel", agent.TurnParams{SessionID: session, TurnID: &turn}, nil); err != nil {
 		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the turn: %s It continues in the chat.\n", fault.As(err).Message)
 	} else {
 		c.say("The turn was canceled.")
@@ -217,35 +214,28 @@ func (c *command) answers(session, turn uuid.UUID) (texts []string, err error) {
 
 type chatListCmd struct {
 	Query    string `arg:"" optional:"" help:"Part of the title."`
-	Archived bool   `help:"Include archived chats."`
+	Archived bool   `param:"includeArchived" help:"Include archived chats."`
 	Trash    bool   `help:"Show the trash."`
 	Limit    int    `default:"50"`
 	Offset   int    `default:"0"`
 }
 
-func (l *chatListCmd) Run(c *command) error {
-	p := agent.ListParams{Query: l.Query, IncludeArchived: l.Archived, Trash: l.Trash, Limit: l.Limit, Offset: l.Offset}
-	return show(c, "chat.list", p, func(r agent.ListResult) {
-		rows := [][]string{}
-		for _, s := range r.Sessions {
-			rows = append(rows, []string{s.ID.String(), first(s.Title, "(no title)"), s.State, strconv.Itoa(s.MessageCount), s.UpdatedAt.Local().Format(time.DateTime)})
-		}
-		c.table([]string{"ID", "TITLE", "STATE", "MESSAGES", "CHANGED"}, rows)
+func (*chatListCmd) Run(c *command) error {
+	return answer(c, "chat.list", func(r agent.ListResult) {
+		list(c, r.Sessions, "", []string{"ID", "TITLE", "STATE", "MESSAGES", "CHANGED"}, func(s agent.Session) []string {
+			return []string{s.ID.String(), first(s.Title, "(no title)"), s.State, strconv.Itoa(s.MessageCount), s.UpdatedAt.Local().Format(time.DateTime)}
+		})
 	})
 }
 
 type chatID struct {
-	ID string `arg:"" help:"ID of the chat."`
+	ID string `arg:"" param:"sessionId" help:"ID of the chat."`
 }
-
-func (i chatID) params() map[string]any { return map[string]any{"sessionId": i.ID} }
 
 type chatShowCmd struct{ chatID }
 
-func (s *chatShowCmd) Run(c *command) error {
-	p := s.params()
-	p["limit"] = 200
-	return show(c, "chat.messages", p, func(r agent.MessagesResult) {
+func (*chatShowCmd) Run(c *command) error {
+	return answer(c, "chat.messages", func(r agent.MessagesResult) {
 		if r.More {
 			c.say("Earlier messages are left out.")
 		}
@@ -272,13 +262,11 @@ type chatSearchCmd struct {
 	Limit int    `default:"20"`
 }
 
-func (s *chatSearchCmd) Run(c *command) error {
-	return show(c, "chat.search", agent.SearchParams{Query: s.Query, Limit: s.Limit}, func(r agent.SearchResult) {
-		rows := [][]string{}
-		for _, h := range r.Hits {
-			rows = append(rows, []string{h.SessionID.String(), h.Title, h.Role, strings.Join(strings.Fields(h.Snippet), " ")})
-		}
-		c.table([]string{"CHAT", "TITLE", "WHO", "TEXT"}, rows)
+func (*chatSearchCmd) Run(c *command) error {
+	return answer(c, "chat.search", func(r agent.SearchResult) {
+		list(c, r.Hits, "", []string{"CHAT", "TITLE", "WHO", "TEXT"}, func(h agent.Hit) []string {
+			return []string{h.SessionID.String(), h.Title, h.Role, strings.Join(strings.Fields(h.Snippet), " ")}
+		})
 	})
 }
 
@@ -287,37 +275,29 @@ type chatRenameCmd struct {
 	Title string `arg:"" help:"The new title."`
 }
 
-func (r *chatRenameCmd) Run(c *command) error {
-	p := r.params()
-	p["title"] = r.Title
-	return c.chatChanged("chat.rename", p)
-}
+func (*chatRenameCmd) Run(c *command) error { return c.changeChat("chat.rename") }
 
 type chatDeleteCmd struct{ chatID }
 
-func (d *chatDeleteCmd) Run(c *command) error { return c.chatChanged("chat.delete", d.params()) }
+func (*chatDeleteCmd) Run(c *command) error { return c.changeChat("chat.delete") }
 
 type chatRestoreCmd struct{ chatID }
 
-func (r *chatRestoreCmd) Run(c *command) error { return c.chatChanged("chat.restore", r.params()) }
+func (*chatRestoreCmd) Run(c *command) error { return c.changeChat("chat.restore") }
 
-func (c *command) chatChanged(method string, p map[string]any) error {
-	return show(c, method, p, func(r agent.SessionResult) {
+func (c *command) changeChat(method string) error {
+	return answer(c, method, func(r agent.SessionResult) {
 		c.fields("id", r.Session.ID.String(), "title", r.Session.Title, "state", r.Session.State)
 	})
 }
 
 type chatForkCmd struct {
 	chatID
-	At int64 `placeholder:"SEQ" help:"End the copy with the turn of this message. Default: the last turn."`
+	At int64 `param:"atSeq" placeholder:"SEQ" help:"End the copy with the turn of this message. Default: the last turn."`
 }
 
-func (f *chatForkCmd) Run(c *command) error {
-	p := f.params()
-	if f.At > 0 {
-		p["atSeq"] = f.At
-	}
-	return show(c, "chat.fork", p, func(r agent.SessionResult) { c.say("Chat %s", r.Session.ID) })
+func (*chatForkCmd) Run(c *command) error {
+	return answer(c, "chat.fork", func(r agent.SessionResult) { c.say("Chat %s", r.Session.ID) })
 }
 
 type chatExportCmd struct {
@@ -327,8 +307,7 @@ type chatExportCmd struct {
 }
 
 func (e *chatExportCmd) Run(c *command) error {
-	p := e.params()
-	p["format"] = e.Format
+	p := map[string]any{"sessionId": e.ID, "format": e.Format}
 	var r agent.ExportResult
 	if _, err := c.call("chat.export", p, &r); err != nil {
 		return err
@@ -352,13 +331,11 @@ func (i *chatImportCmd) Run(c *command) error {
 
 type chatContextCmd struct{ chatID }
 
-func (x *chatContextCmd) Run(c *command) error {
-	return show(c, "chat.context", x.params(), func(r agent.ContextResult) {
-		rows := [][]string{}
-		for _, p := range r.Parts {
-			rows = append(rows, []string{p.Kind, p.Name, strconv.FormatInt(p.Tokens, 10)})
-		}
-		c.table([]string{"PART", "NAME", "TOKENS"}, rows)
+func (*chatContextCmd) Run(c *command) error {
+	return answer(c, "chat.context", func(r agent.ContextResult) {
+		list(c, r.Parts, "", []string{"PART", "NAME", "TOKENS"}, func(p agent.ContextPart) []string {
+			return []string{p.Kind, p.Name, strconv.FormatInt(p.Tokens, 10)}
+		})
 		for _, text := range r.Omitted {
 			c.say("%s", text)
 		}
@@ -368,8 +345,8 @@ func (x *chatContextCmd) Run(c *command) error {
 
 type chatCostCmd struct{ chatID }
 
-func (x *chatCostCmd) Run(c *command) error {
-	return show(c, "chat.cost", x.params(), func(r agent.CostResult) {
+func (*chatCostCmd) Run(c *command) error {
+	return answer(c, "chat.cost", func(r agent.CostResult) {
 		rows := [][]string{}
 		for by, list := range map[string][]agent.CostRow{"model": r.ByModel, "purpose": r.ByPurpose} {
 			for _, x := range list {
@@ -384,8 +361,8 @@ func (x *chatCostCmd) Run(c *command) error {
 
 type chatReplayCmd struct{ chatID }
 
-func (r *chatReplayCmd) Run(c *command) error {
-	return show(c, "agent.replay", r.params(), func(r agent.ReplayResult) {
+func (*chatReplayCmd) Run(c *command) error {
+	return answer(c, "agent.replay", func(r agent.ReplayResult) {
 		c.fields("requests", strconv.Itoa(r.Requests), "identical", strconv.FormatBool(r.Identical))
 		if d := r.FirstDifference; d != nil {
 			c.fields("first difference", fmt.Sprintf("%s at %d", d.What, d.Seq))
@@ -417,11 +394,9 @@ type agentToolsCmd struct{}
 
 func (*agentToolsCmd) Run(c *command) error {
 	return show(c, "agent.tools", nil, func(r agent.ToolsResult) {
-		rows := [][]string{}
-		for _, t := range r.Tools {
-			rows = append(rows, []string{t.Name, t.Origin, t.Tier, strconv.FormatInt(t.Tokens, 10), first(t.Title, t.Description)})
-		}
-		c.table([]string{"NAME", "FROM", "TIER", "TOKENS", "WHAT IT DOES"}, rows)
+		list(c, r.Tools, "", []string{"NAME", "FROM", "TIER", "TOKENS", "WHAT IT DOES"}, func(t agent.ToolView) []string {
+			return []string{t.Name, t.Origin, t.Tier, strconv.FormatInt(t.Tokens, 10), first(t.Title, t.Description)}
+		})
 	})
 }
 
@@ -444,11 +419,9 @@ func (b *agentBudgetCmd) Run(c *command) error {
 		}
 	}
 	return show(c, method, p, func(r agent.BudgetsResult) {
-		rows := [][]string{}
-		for _, l := range r.Limits {
-			rows = append(rows, []string{l.Scope, l.Key, usd(l.SpentMicros), usd(l.MaxCostMicros)})
-		}
-		c.table([]string{"SCOPE", "KEY", "SPENT", "LIMIT"}, rows)
+		list(c, r.Limits, "", []string{"SCOPE", "KEY", "SPENT", "LIMIT"}, func(l agent.BudgetView) []string {
+			return []string{l.Scope, l.Key, usd(l.SpentMicros), usd(l.MaxCostMicros)}
+		})
 	})
 }
 
@@ -461,8 +434,7 @@ type agentLedgerCmd struct {
 
 func (l *agentLedgerCmd) Run(c *command) error {
 	return show(c, "agent.ledger", agent.LedgerParams{GroupBy: l.By, Limit: l.Limit}, func(r agent.LedgerResult) {
-		rows := [][]string{}
-		for _, x := range r.Rows {
+		list(c, r.Rows, "", []string{"AT", "WHAT", "STATE", "CALLS", "IN", "OUT", "COST"}, func(x agent.LedgerRow) []string {
 			key, at := x.Key, ""
 			if key == "" {
 				key = x.Provider + "/" + x.Model
@@ -470,8 +442,7 @@ func (l *agentLedgerCmd) Run(c *command) error {
 			if x.At != nil {
 				at = x.At.Local().Format(time.DateTime)
 			}
-			rows = append(rows, []string{at, key, x.State, strconv.Itoa(x.Calls), strconv.FormatInt(x.Input, 10), strconv.FormatInt(x.Output, 10), usd(x.CostMicros)})
-		}
-		c.table([]string{"AT", "WHAT", "STATE", "CALLS", "IN", "OUT", "COST"}, rows)
+			return []string{at, key, x.State, strconv.Itoa(x.Calls), strconv.FormatInt(x.Input, 10), strconv.FormatInt(x.Output, 10), usd(x.CostMicros)}
+		})
 	})
 }

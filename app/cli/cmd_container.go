@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -15,24 +14,29 @@ import (
 )
 
 type containerCmd struct {
-	Status   containerStatusCmd   `cmd:"" default:"1" help:"Show the container engine and what is available."`
-	Doctor   containerDoctorCmd   `cmd:"" help:"Look for an engine, and say what to do about each problem."`
-	Images   containerImagesCmd   `cmd:"" help:"List images on this computer."`
-	Pull     containerPullCmd     `cmd:"" help:"Get an image from its registry."`
-	Import   containerImportCmd   `cmd:"" help:"Make an image of a folder, a static program or an image archive."`
-	Rmi      containerRmiCmd      `cmd:"" help:"Remove an image."`
-	Tools    containerToolsCmd    `cmd:"" help:"List container tools."`
-	Add      containerAddCmd      `cmd:"" help:"Make a tool of an image and a command."`
-	Approve  containerApproveCmd  `cmd:"" help:"Approve a tool after reading what it runs."`
-	Enable   containerEnableCmd   `cmd:"" help:"Switch a tool on."`
-	Disable  containerDisableCmd  `cmd:"" help:"Switch a tool off; its runs end."`
-	Revoke   containerRevokeCmd   `cmd:"" help:"End a tool and remove its permissions."`
-	Clear    containerClearCmd    `cmd:"" help:"Remove what a tool stored between its runs."`
-	Restore  containerRestoreCmd  `cmd:"" help:"Bring back what a tool had stored when its definition last changed."`
-	Run      containerRunCmd      `cmd:"" help:"Run a tool, or a command in an image."`
-	Volumes  containerVolumesCmd  `cmd:"" help:"List where tools keep files between their runs."`
-	Rmvolume containerRmvolumeCmd `cmd:"" help:"Remove a volume whose tool no longer exists."`
-	Reap     containerReapCmd     `cmd:"" help:"Remove containers that were left over."`
+	Status containerStatusCmd `cmd:"" default:"1" help:"Show the container engine and what is available."`
+	Doctor containerDoctorCmd `cmd:"" help:"Look for an engine, and say what to do about each problem."`
+	Images containerImagesCmd `cmd:"" help:"List images on this computer."`
+	Pull   containerPullCmd   `cmd:"" help:"Get an image from its registry."`
+	Import containerImportCmd `cmd:"" help:"Make an image of a folder, a static program or an image archive."`
+	Rmi    struct {
+		Ref string `arg:"" help:"Name or id of the image."`
+	} `cmd:"" help:"Remove an image." call:"container.image_remove" say:"Removed."`
+	Tools    containerToolsCmd   `cmd:"" help:"List container tools."`
+	Add      containerAddCmd     `cmd:"" help:"Make a tool of an image and a command."`
+	Approve  containerApproveCmd `cmd:"" help:"Approve a tool after reading what it runs."`
+	Enable   containerEnableCmd  `cmd:"" help:"Switch a tool on."`
+	Disable  containerDisableCmd `cmd:"" help:"Switch a tool off; its runs end."`
+	Revoke   containerRevokeCmd  `cmd:"" help:"End a tool and remove its permissions."`
+	Clear    containerClearCmd   `cmd:"" help:"Remove what a tool stored between its runs."`
+	Restore  containerRestoreCmd `cmd:"" help:"Bring back what a tool had stored when its definition last changed."`
+	Run      containerRunCmd     `cmd:"" help:"Run a tool, or a command in an image."`
+	Volumes  containerVolumesCmd `cmd:"" help:"List where tools keep files between their runs."`
+	Rmvolume struct {
+		Name string `arg:"" help:"Name of a volume whose tool no longer exists."`
+		Yes  bool   `help:"Don't ask."`
+	} `cmd:"" help:"Remove a volume whose tool no longer exists." confirm:"Remove the volume with its files? They can't be restored." call:"container.volume_remove" say:"Removed."`
+	Reap containerReapCmd `cmd:"" help:"Remove containers that were left over."`
 }
 
 type containerStatusCmd struct{}
@@ -66,20 +70,7 @@ type containerDoctorCmd struct{}
 
 // Run implements helix container doctor. Without an engine the exit code is 6.
 func (containerDoctorCmd) Run(c *command) error {
-	var s container.Status
-	raw, err := c.call("container.recheck", struct{}{}, &s)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = c.printJSON(raw)
-	} else {
-		c.printContainers(s)
-	}
-	if err == nil && s.Engine == nil {
-		return failed{6}
-	}
-	return err
+	return shown(c, "container.recheck", struct{}{}, c.printContainers, func(s container.Status) int { return failIf(s.Engine == nil, 6) })
 }
 
 type containerImagesCmd struct{}
@@ -87,11 +78,9 @@ type containerImagesCmd struct{}
 // Run implements helix container images.
 func (containerImagesCmd) Run(c *command) error {
 	return show(c, "container.images", struct{}{}, func(r containertools.ImagesResult) {
-		rows := [][]string{}
-		for _, i := range r.Images {
-			rows = append(rows, []string{plain(first(i.Ref, "-")), cut(strings.TrimPrefix(i.ID, "sha256:"), 12), fmt.Sprintf("%.1f MB", float64(i.SizeBytes)/1e6), strings.Join(i.UsedBy, ", ")})
-		}
-		c.table([]string{"IMAGE", "ID", "SIZE", "TOOLS"}, rows)
+		list(c, r.Images, "", []string{"IMAGE", "ID", "SIZE", "TOOLS"}, func(i containertools.Image) []string {
+			return []string{plain(first(i.Ref, "-")), cut(strings.TrimPrefix(i.ID, "sha256:"), 12), fmt.Sprintf("%.1f MB", float64(i.SizeBytes)/1e6), strings.Join(i.UsedBy, ", ")}
+		})
 	})
 }
 
@@ -109,9 +98,7 @@ func (o *containerPullCmd) Run(c *command) error {
 	job, err := c.followPull(o.Ref, started)
 	switch {
 	case c.ctx.Err() != nil:
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
-		defer cancel()
-		c.conn.Call(ctx, "container.pull_cancel", containertools.JobParams(started), nil) //nolint:errcheck // it has ended then
+		c.callAfterInterrupt("container.pull_cancel", containertools.JobParams(started), nil) //nolint:errcheck // it has ended then
 		return failed{ExitCode(fault.Canceled)}
 	case err != nil:
 		return err
@@ -174,22 +161,12 @@ func (o *containerImportCmd) Run(c *command) error {
 	})
 }
 
-type containerRmiCmd struct {
-	Ref string `arg:"" help:"Name or id of the image."`
-}
-
-// Run implements helix container rmi.
-func (o *containerRmiCmd) Run(c *command) error {
-	return show(c, "container.image_remove", containertools.ImageParams{Ref: o.Ref}, func(containertools.RemovedResult) { c.say("Removed.") })
-}
-
 type containerVolumesCmd struct{}
 
 // Run implements helix container volumes.
 func (containerVolumesCmd) Run(c *command) error {
 	return show(c, "container.volumes", struct{}{}, func(r containertools.VolumesResult) {
-		rows := [][]string{}
-		for _, v := range r.Volumes {
+		list(c, r.Volumes, "", []string{"VOLUME", "USED", "TOOL"}, func(v containertools.Volume) []string {
 			used, tool := "?", plain(v.Tool)
 			if v.UsedBytes >= 0 {
 				used = fmt.Sprintf("%.1f MB", float64(v.UsedBytes)/1e6)
@@ -197,23 +174,9 @@ func (containerVolumesCmd) Run(c *command) error {
 			if v.ToolID == nil {
 				tool = "none, removed after " + v.RemoveAt.Local().Format("2006-01-02 15:04")
 			}
-			rows = append(rows, []string{v.Name, used, tool})
-		}
-		c.table([]string{"VOLUME", "USED", "TOOL"}, rows)
+			return []string{v.Name, used, tool}
+		})
 	})
-}
-
-type containerRmvolumeCmd struct {
-	Name string `arg:"" help:"Name of a volume whose tool no longer exists."`
-	Yes  bool   `help:"Don't ask."`
-}
-
-// Run implements helix container rmvolume.
-func (o *containerRmvolumeCmd) Run(c *command) error {
-	if err := c.confirm(o.Yes, "Remove the volume with its files? They can't be restored."); err != nil {
-		return err
-	}
-	return show(c, "container.volume_remove", containertools.VolumeParams{Name: o.Name}, func(containertools.RemovedResult) { c.say("Removed.") })
 }
 
 type containerReapCmd struct{}
@@ -228,15 +191,9 @@ type containerToolsCmd struct{}
 // Run implements helix container tools.
 func (containerToolsCmd) Run(c *command) error {
 	return show(c, "container.tools", struct{}{}, func(r containertools.ToolsResult) {
-		if len(r.Tools) == 0 {
-			c.say("No container tools yet. To add one: helix container add NAME IMAGE -- COMMAND ARGS…")
-			return
-		}
-		rows := [][]string{}
-		for _, t := range r.Tools {
-			rows = append(rows, []string{t.Name, strings.ReplaceAll(t.Status, "_", " "), plain(t.Definition.Image), cut(plain(strings.Join(t.Definition.Argv, " ")), 40)})
-		}
-		c.table([]string{"NAME", "STATUS", "IMAGE", "COMMAND"}, rows)
+		list(c, r.Tools, "No container tools yet. To add one: helix container add NAME IMAGE -- COMMAND ARGS…", []string{"NAME", "STATUS", "IMAGE", "COMMAND"}, func(t *containertools.Tool) []string {
+			return []string{t.Name, strings.ReplaceAll(t.Status, "_", " "), plain(t.Definition.Image), cut(plain(strings.Join(t.Definition.Argv, " ")), 40)}
+		})
 	})
 }
 
@@ -297,22 +254,17 @@ func (a containerToolArg) find(c *command) (*containertools.Tool, error) {
 
 type containerApproveCmd struct{ containerToolArg }
 
-// Run shows what is asked for, and wants the name typed: a script can't approve.
 func (o *containerApproveCmd) Run(c *command) error {
 	t, err := o.find(c)
 	if err != nil {
 		return err
 	}
-	if !isTerminal(c.env.Stdin) {
-		return fault.Deniedf("Only a person can approve a tool. Run this command in a terminal.")
-	}
-	d := t.Definition
-	fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nNetwork: %s\nSecrets: %s\nIt runs with %d MiB of memory, for at most %d s.\n",
-		t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, first(strings.Join(d.Hosts, ", "), "none"), first(strings.Join(d.Secrets, ", "), "none"), d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
-	fmt.Fprintf(c.env.Stderr, "Type the name of the tool to approve it: ")
-	var answer string
-	if _, err := fmt.Fscanln(c.env.Stdin, &answer); err != nil || answer != t.Name {
-		return fault.New(fault.Canceled, "Nothing was approved.")
+	if err := c.approveByName(t.Name, func() {
+		d := t.Definition
+		fmt.Fprintf(c.env.Stdout, "%s\nImage: %s\nId: %s\nDigest: %s\nCommand: %q\nNetwork: %s\nSecrets: %s\nIt runs with %d MiB of memory, for at most %d s.\n",
+			t.Name, plain(d.Image), d.ImageID, first(d.Digest, "none: imported on this computer"), d.Argv, first(strings.Join(d.Hosts, ", "), "none"), first(strings.Join(d.Secrets, ", "), "none"), d.Limits.MemoryBytes>>20, d.TimeoutSeconds)
+	}); err != nil {
+		return err
 	}
 	return show(c, "container.approve", containertools.ApproveParams{ToolID: t.ID, DefinitionHash: t.DefinitionHash}, func(containertools.Tool) { c.say("Approved.") })
 }

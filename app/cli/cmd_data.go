@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/storage"
 )
 
 type backupCmd struct {
@@ -32,12 +33,9 @@ func (b *backupCreateCmd) Run(c *command) error {
 	if pass == "" {
 		c.say("Without --passphrase-file, secrets in this backup open only on this computer.")
 	}
-	return show(c, "storage.backup", p, func(r struct {
-		Path, Sha256 string
-		SizeBytes    int64
-	}) {
+	return show(c, "storage.backup", p, func(r storage.BackupResult) {
 		fmt.Fprintln(c.env.Stdout, r.Path)
-		c.say("%s, sha256 %s", size(r.SizeBytes), r.Sha256)
+		c.say("%s, sha256 %s", size(r.SizeBytes), r.SHA256)
 	})
 }
 
@@ -55,22 +53,10 @@ func passphrase(file string) (string, error) {
 type backupListCmd struct{}
 
 func (b *backupListCmd) Run(c *command) error {
-	return show(c, "storage.backups", struct{}{}, func(r struct {
-		Backups []struct {
-			Path, Kind string
-			SizeBytes  int64
-			CreatedAt  time.Time
-		}
-	}) {
-		if len(r.Backups) == 0 {
-			c.say("No backups yet. Create one with `helix backup create`.")
-			return
-		}
-		rows := [][]string{}
-		for _, b := range r.Backups {
-			rows = append(rows, []string{b.CreatedAt.Local().Format(time.DateTime), b.Kind, size(b.SizeBytes), b.Path})
-		}
-		c.table([]string{"MADE", "KIND", "SIZE", "PATH"}, rows)
+	return show(c, "storage.backups", struct{}{}, func(r storage.BackupsResult) {
+		list(c, r.Backups, "No backups yet. Create one with `helix backup create`.", []string{"MADE", "KIND", "SIZE", "PATH"}, func(b storage.BackupInfo) []string {
+			return []string{b.CreatedAt.Local().Format(time.DateTime), b.Kind, size(b.SizeBytes), b.Path}
+		})
 	})
 }
 
@@ -82,32 +68,22 @@ func (b *backupVerifyCmd) Run(c *command) error {
 	return c.problems("storage.verify_backup", map[string]any{"path": b.Path}, "The backup is complete and unchanged.")
 }
 
-// problems calls a method that returns {ok, problems[]} and exits with 1 if ok is false.
+// checked is a result that tells what is wrong.
+type checked struct {
+	OK       bool
+	Problems []any
+}
+
+// problems calls a method that returns checked and exits with 1 if it isn't OK.
 func (c *command) problems(method string, params any, good string) error {
-	var r struct {
-		OK       bool
-		Problems []any
-	}
-	raw, err := c.call(method, params, &r)
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.JSON:
-		if err := c.printJSON(raw); err != nil {
-			return err
+	return shown(c, method, params, func(r checked) {
+		if r.OK {
+			fmt.Fprintln(c.env.Stdout, good)
 		}
-	case r.OK:
-		fmt.Fprintln(c.env.Stdout, good)
-	default:
 		for _, p := range r.Problems {
 			fmt.Fprintln(c.env.Stdout, plain(fmt.Sprint(p)))
 		}
-	}
-	if !r.OK {
-		return failed{1}
-	}
-	return nil
+	}, func(r checked) int { return failIf(!r.OK, 1) })
 }
 
 type restoreCmd struct {
@@ -115,11 +91,6 @@ type restoreCmd struct {
 	DryRun         bool   `help:"Check everything and show what would change."`
 	Yes            bool   `help:"Don't ask for confirmation."`
 	PassphraseFile string `type:"path" help:"Passphrase of the backup."`
-}
-
-type restored struct {
-	ReplacedPath string
-	Rows         map[string]int64
 }
 
 func (r *restoreCmd) Run(c *command) error {
@@ -134,21 +105,20 @@ func (r *restoreCmd) Run(c *command) error {
 			return err
 		}
 	}
-	return show(c, "storage.restore", p, func(res restored) { c.rows(res.Rows); c.kept(res) })
+	return show(c, "storage.restore", p, c.printRestored)
 }
 
-func (c *command) kept(r restored) {
-	if r.ReplacedPath != "" {
-		c.say("The previous data is kept in %s.", r.ReplacedPath)
-	}
+func (c *command) printRestored(r storage.RestoreResult) {
+	list(c, sortedKeys(r.Rows), "", []string{"TABLE", "ROWS"}, func(t string) []string {
+		return []string{t, fmt.Sprint(r.Rows[t])}
+	})
+	c.kept(r.ReplacedPath)
 }
 
-func (c *command) rows(rows map[string]int64) {
-	out := [][]string{}
-	for _, t := range sortedKeys(rows) {
-		out = append(out, []string{t, fmt.Sprint(rows[t])})
+func (c *command) kept(replaced string) {
+	if replaced != "" {
+		c.say("The previous data is kept in %s.", replaced)
 	}
-	c.table([]string{"TABLE", "ROWS"}, out)
 }
 
 type exportCmd struct {
@@ -156,33 +126,9 @@ type exportCmd struct {
 	Tables []string `help:"Only these tables."`
 }
 
-func (e *exportCmd) Run(c *command) error {
-	p := map[string]any{"dir": e.Dir}
-	if len(e.Tables) > 0 {
-		p["tables"] = e.Tables
-	}
-	raw, err := c.call("storage.export", p, nil)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return c.printJSON(raw)
-	}
-	c.say("Exported to %s. It contains no secrets or keys.", e.Dir)
-	return nil
-}
-
 type importCmd struct {
 	Dir    string `arg:"" type:"path"`
-	DryRun bool   `help:"Only count the rows."`
-}
-
-func (i *importCmd) Run(c *command) error {
-	raw, err := c.call("storage.import", map[string]any{"dir": i.Dir, "dryRun": i.DryRun}, nil)
-	if err != nil {
-		return err
-	}
-	return c.printJSON(raw)
+	DryRun bool   `param:"dryRun" help:"Only count the rows."`
 }
 
 type dbCmd struct {
@@ -191,7 +137,9 @@ type dbCmd struct {
 	Rollback dbRollbackCmd `cmd:"" help:"Go back to the copy made before a migration."`
 	Salvage  dbSalvageCmd  `cmd:"" help:"Copy the readable rows of a damaged database into a new one."`
 	StartNew dbStartNewCmd `cmd:"" help:"Start with an empty database when the current one is missing or damaged."`
-	Prune    dbPruneCmd    `cmd:"" help:"Remove history that has passed its retention time."`
+	Prune    struct {
+		DryRun bool `param:"dryRun" help:"Only count the rows."`
+	} `cmd:"" help:"Remove history that has passed its retention time." call:"storage.prune"`
 }
 
 type dbCheckCmd struct {
@@ -213,25 +161,15 @@ func (d *dbRollbackCmd) Run(c *command) error {
 	}
 	p := map[string]any{}
 	setIf(p, "snapshot", d.Snapshot)
-	return show(c, "storage.rollback", p, func(r restored) { c.rows(r.Rows); c.kept(r) })
+	return show(c, "storage.rollback", p, c.printRestored)
 }
 
 type dbSalvageCmd struct {
 	AcceptLoss bool `help:"Use the salvaged data even if rows are missing, without asking."`
 }
 
-type salvaged struct {
-	KeptPath            string
-	Incomplete, Applied bool
-	LostPages           int64
-	Tables              []struct {
-		Table      string
-		Kept, Lost int64
-	}
-}
-
 func (d *dbSalvageCmd) Run(c *command) error {
-	var r salvaged
+	var r storage.SalvageResult
 	raw, err := c.call("storage.salvage", map[string]any{"acceptLoss": d.AcceptLoss}, &r)
 	if err != nil {
 		return err
@@ -241,11 +179,9 @@ func (d *dbSalvageCmd) Run(c *command) error {
 			return err
 		}
 	} else {
-		rows := [][]string{}
-		for _, t := range r.Tables {
-			rows = append(rows, []string{t.Table, fmt.Sprint(t.Kept), fmt.Sprint(t.Lost)})
-		}
-		c.table([]string{"TABLE", "KEPT", "LOST"}, rows)
+		list(c, r.Tables, "", []string{"TABLE", "KEPT", "LOST"}, func(t storage.SalvageRows) []string {
+			return []string{t.Table, fmt.Sprint(t.Kept), fmt.Sprint(t.Lost)}
+		})
 		if r.LostPages > 0 {
 			c.say("%d pages of the file couldn't be read. They may have contained more rows.", r.LostPages)
 		}
@@ -273,19 +209,7 @@ func (d *dbStartNewCmd) Run(c *command) error {
 	if err := c.confirm(d.Yes, "Helix starts with an empty database. The current files are moved aside and kept for 30 days."); err != nil {
 		return err
 	}
-	return show(c, "storage.start_new", struct{}{}, func(r restored) { c.kept(r) })
-}
-
-type dbPruneCmd struct {
-	DryRun bool `help:"Only count the rows."`
-}
-
-func (d *dbPruneCmd) Run(c *command) error {
-	raw, err := c.call("storage.prune", map[string]any{"dryRun": d.DryRun}, nil)
-	if err != nil {
-		return err
-	}
-	return c.printJSON(raw)
+	return show(c, "storage.start_new", struct{}{}, func(r storage.StartNewResult) { c.kept(r.ReplacedPath) })
 }
 
 type keysCmd struct {

@@ -73,17 +73,12 @@ func (d *decayRunCmd) evaluate(c *command) error {
 }
 
 type decayRestoreCmd struct {
-	IDs []string `arg:"" optional:"" name:"id" help:"IDs of memories or entries."`
-	Of  string   `name:"run" placeholder:"ID" help:"Everything this run moved to the trash."`
+	IDs []string `arg:"" optional:"" name:"id" param:"ids" help:"IDs of memories or entries."`
+	Of  string   `name:"run" param:"runId" placeholder:"ID" help:"Everything this run moved to the trash."`
 }
 
-func (d *decayRestoreCmd) Run(c *command) error {
-	p := map[string]any{}
-	setIf(p, "runId", d.Of)
-	if len(d.IDs) > 0 {
-		p["ids"] = d.IDs
-	}
-	return show(c, "psychology.restore_from_decay", p, func(r psychology.UndoResult) {
+func (*decayRestoreCmd) Run(c *command) error {
+	return answer(c, "psychology.restore_from_decay", func(r psychology.UndoResult) {
 		fmt.Fprintf(c.env.Stdout, "restored %d\n", r.Count)
 	})
 }
@@ -112,11 +107,9 @@ func (d *decayForecastCmd) Run(c *command) error {
 		p["whatIf"] = what
 	}
 	return show(c, "psychology.forecast", p, func(r psychology.ForecastResult) {
-		rows := [][]string{}
-		for _, x := range r.Points {
-			rows = append(rows, []string{x.At.Local().Format(time.DateOnly), fmt.Sprintf("%.3f", x.Retention)})
-		}
-		c.table([]string{"DAY", "RETENTION"}, rows)
+		list(c, r.Points, "", []string{"DAY", "RETENTION"}, func(x psychology.Point) []string {
+			return []string{x.At.Local().Format(time.DateOnly), fmt.Sprintf("%.3f", x.Retention)}
+		})
 		for _, x := range r.Crossings {
 			fmt.Fprintf(c.env.Stdout, "falls below %.2f on %s\n", x.Threshold, x.At.Local().Format(time.DateOnly))
 		}
@@ -149,22 +142,20 @@ func (d *decayPlanCmd) Run(c *command) error {
 }
 
 type decayFadingCmd struct {
-	Days   int `default:"30" help:"Within how many days, 1 to 365."`
+	Days   int `default:"30" param:"withinDays" help:"Within how many days, 1 to 365."`
 	Limit  int `default:"50"`
 	Offset int `default:"0"`
 }
 
 func (d *decayFadingCmd) Run(c *command) error {
-	return show(c, "psychology.fading", map[string]any{"withinDays": d.Days, "limit": d.Limit, "offset": d.Offset}, func(r psychology.FadingResult) {
+	return answer(c, "psychology.fading", func(r psychology.FadingResult) {
 		if len(r.Items) == 0 {
 			c.say("Nothing fades within %d days.", d.Days)
 			return
 		}
-		rows := [][]string{}
-		for _, x := range r.Items {
-			rows = append(rows, []string{x.ID.String(), x.Title, fmt.Sprintf("%.2f", x.Retention), x.At.Local().Format(time.DateOnly), x.Reason})
-		}
-		c.table([]string{"ID", "TITLE", "RETENTION", "ON", "REASON"}, rows)
+		list(c, r.Items, "", []string{"ID", "TITLE", "RETENTION", "ON", "REASON"}, func(x psychology.FadingItem) []string {
+			return []string{x.ID.String(), x.Title, fmt.Sprintf("%.2f", x.Retention), x.At.Local().Format(time.DateOnly), x.Reason}
+		})
 	})
 }
 
@@ -174,14 +165,10 @@ type decayHistoryCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (d *decayHistoryCmd) Run(c *command) error {
-	p := map[string]any{"limit": d.Limit, "offset": d.Offset}
-	setIf(p, "id", d.ID)
-	return show(c, "psychology.decay_history", p, func(r psychology.HistoryResult) {
-		rows := [][]string{}
-		for _, x := range r.Crossings {
-			rows = append(rows, []string{x.At.Local().Format("2006-01-02 15:04"), x.ID.String(), fmt.Sprintf("%.2f", x.Previous), fmt.Sprintf("%.2f", x.Retention), fmt.Sprintf("%.2f", x.Threshold)})
-		}
-		c.table([]string{"AT", "ID", "BEFORE", "AFTER", "CROSSED"}, rows)
+func (*decayHistoryCmd) Run(c *command) error {
+	return answer(c, "psychology.decay_history", func(r psychology.HistoryResult) {
+		list(c, r.Crossings, "", []string{"AT", "ID", "BEFORE", "AFTER", "CROSSED"}, func(x psychology.Crossing) []string {
+			return []string{x.At.Local().Format("2006-01-02 15:04"), x.ID.String(), fmt.Sprintf("%.2f", x.Previous), fmt.Sprintf("%.2f", x.Retention), fmt.Sprintf("%.2f", x.Threshold)}
+		})
 	})
 }

@@ -15,7 +15,10 @@ type discoverCmd struct {
 	Queue   discoverQueueCmd   `cmd:"" help:"List what was requested."`
 	Show    discoverShowCmd    `cmd:"" help:"Show a request with its candidates."`
 	Accept  discoverAcceptCmd  `cmd:"" help:"Import a candidate. It runs only after its approval."`
-	Reject  discoverRejectCmd  `cmd:"" help:"End a request without a tool."`
+	Reject  struct {
+		requestArg
+		Reason string `help:"Why, for the list."`
+	} `cmd:"" help:"End a request without a tool." call:"discovery.reject" say:"Rejected."`
 	Catalog discoverCatalogCmd `cmd:"" help:"Folders and lists in which APIs are looked for."`
 }
 
@@ -35,16 +38,10 @@ func (d *discoverFindCmd) Run(c *command) error {
 	})
 }
 
-func (c *command) printCandidates(list []discovery.Candidate) {
-	if len(list) == 0 {
-		c.say("No results. Import the description of an API with: helix openapi import FILE --op KEY")
-		return
-	}
-	rows := make([][]string, len(list))
-	for i, x := range list {
-		rows[i] = []string{x.Ref, x.Title, first(x.Auth, "-"), strings.Join(x.Hosts, ", "), strings.Join(x.Why, ", "), cut(x.Description, 60)}
-	}
-	c.table([]string{"REF", "TITLE", "AUTH", "HOSTS", "MATCHES", "DESCRIPTION"}, rows)
+func (c *command) printCandidates(found []discovery.Candidate) {
+	list(c, found, "No results. Import the description of an API with: helix openapi import FILE --op KEY", []string{"REF", "TITLE", "AUTH", "HOSTS", "MATCHES", "DESCRIPTION"}, func(x discovery.Candidate) []string {
+		return []string{x.Ref, x.Title, first(x.Auth, "-"), strings.Join(x.Hosts, ", "), strings.Join(x.Why, ", "), cut(x.Description, 60)}
+	})
 }
 
 type discoverRequestCmd struct {
@@ -63,28 +60,22 @@ type discoverQueueCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (d *discoverQueueCmd) Run(c *command) error {
-	return show(c, "discovery.queue", discovery.QueueParams{Status: d.Status, Limit: d.Limit, Offset: d.Offset}, func(r discovery.QueueResult) {
-		if len(r.Requests) == 0 {
-			c.say("Nothing was requested.")
-			return
-		}
-		rows := make([][]string, len(r.Requests))
-		for i, x := range r.Requests {
-			rows[i] = []string{x.RequestID.String(), x.Status, fmt.Sprint(len(x.Candidates)), x.RequestedBy, cut(x.CapabilityDescription, 60)}
-		}
-		c.table([]string{"ID", "STATE", "CANDIDATES", "BY", "WHAT IS MISSING"}, rows)
+func (*discoverQueueCmd) Run(c *command) error {
+	return answer(c, "discovery.queue", func(r discovery.QueueResult) {
+		list(c, r.Requests, "Nothing was requested.", []string{"ID", "STATE", "CANDIDATES", "BY", "WHAT IS MISSING"}, func(x discovery.Request) []string {
+			return []string{x.RequestID.String(), x.Status, fmt.Sprint(len(x.Candidates)), x.RequestedBy, cut(x.CapabilityDescription, 60)}
+		})
 	})
 }
 
 type requestArg struct {
-	ID uuid.UUID `arg:"" help:"ID of the request."`
+	ID uuid.UUID `arg:"" param:"requestId" help:"ID of the request."`
 }
 
 type discoverShowCmd struct{ requestArg }
 
-func (d *discoverShowCmd) Run(c *command) error {
-	return show(c, "discovery.queue_get", discovery.RequestIDParams{RequestID: d.ID}, func(r discovery.Request) {
+func (*discoverShowCmd) Run(c *command) error {
+	return answer(c, "discovery.queue_get", func(r discovery.Request) {
 		c.fields("What is missing", r.CapabilityDescription, "State", r.Status, "Requested by", r.RequestedBy, "Chosen", r.Selected, "Error", r.Error)
 		c.printCandidates(r.Candidates)
 	})
@@ -93,27 +84,18 @@ func (d *discoverShowCmd) Run(c *command) error {
 type discoverAcceptCmd struct {
 	requestArg
 	Ref  string   `arg:"" help:"The candidate, such as catalog:open-meteo."`
-	Op   []string `sep:"none" placeholder:"KEY" help:"An operation, such as \"get /v1/forecast\"; may be repeated. Default: all, if there are few."`
+	Op   []string `param:"operations" sep:"none" placeholder:"KEY" help:"An operation, such as \"get /v1/forecast\"; may be repeated. Default: all, if there are few."`
 	Name string   `help:"Name of the tool."`
 }
 
-func (d *discoverAcceptCmd) Run(c *command) error {
-	return show(c, "discovery.accept", discovery.AcceptParams{RequestID: d.ID, Ref: d.Ref, Operations: d.Op, Name: d.Name}, func(r discovery.AcceptResult) {
+func (*discoverAcceptCmd) Run(c *command) error {
+	return answer(c, "discovery.accept", func(r discovery.AcceptResult) {
 		if r.Status == discovery.StatusPending {
 			c.say("Imported. It waits for your approval: helix manifest approve %s", r.ManifestID)
 		} else {
 			c.say("The tool is %s.", r.Status)
 		}
 	})
-}
-
-type discoverRejectCmd struct {
-	requestArg
-	Reason string `help:"Why, for the list."`
-}
-
-func (d *discoverRejectCmd) Run(c *command) error {
-	return show(c, "discovery.reject", discovery.RejectParams{RequestID: d.ID, Reason: d.Reason}, func(discovery.RequestResult) { c.say("Rejected.") })
 }
 
 type discoverCatalogCmd struct {
@@ -124,54 +106,44 @@ type discoverCatalogCmd struct {
 	Refresh catalogRefreshCmd `cmd:"" help:"Read a catalog again."`
 }
 
-func printCatalogs(c *command) func(discovery.CatalogsResult) {
-	return func(r discovery.CatalogsResult) {
-		if len(r.Catalogs) == 0 {
-			c.say("No catalogs. Add a folder with: helix discover catalog add FOLDER")
-			return
-		}
-		rows := make([][]string, len(r.Catalogs))
-		for i, x := range r.Catalogs {
-			rows[i] = []string{x.ID.String(), x.Kind, fmt.Sprint(x.Entries), x.Location, x.Error}
-		}
-		c.table([]string{"ID", "KIND", "APIS", "LOCATION", "ERROR"}, rows)
-	}
+func (c *command) printCatalogs(r discovery.CatalogsResult) {
+	list(c, r.Catalogs, "No catalogs. Add a folder with: helix discover catalog add FOLDER", []string{"ID", "KIND", "APIS", "LOCATION", "ERROR"}, func(x discovery.Catalog) []string {
+		return []string{x.ID.String(), x.Kind, fmt.Sprint(x.Entries), x.Location, x.Error}
+	})
 }
 
 type catalogListCmd struct{}
 
-func (*catalogListCmd) Run(c *command) error {
-	return show(c, "discovery.catalogs", nil, printCatalogs(c))
-}
+func (*catalogListCmd) Run(c *command) error { return answer(c, "discovery.catalogs", c.printCatalogs) }
 
 type catalogAddCmd struct {
-	Folder string `arg:"" type:"path" help:"A folder."`
+	Folder string `arg:"" param:"dir" type:"path" help:"A folder."`
 }
 
-func (a *catalogAddCmd) Run(c *command) error {
-	return show(c, "discovery.catalog_add", discovery.CatalogAddParams{Dir: a.Folder}, printCatalogs(c))
+func (*catalogAddCmd) Run(c *command) error {
+	return answer(c, "discovery.catalog_add", c.printCatalogs)
 }
 
 type catalogAddListCmd struct {
-	URL string `arg:"" help:"Address, such as https://api.apis.guru/v2/list.json."`
+	URL string `arg:"" param:"listUrl" help:"Address, such as https://api.apis.guru/v2/list.json."`
 }
 
-func (a *catalogAddListCmd) Run(c *command) error {
-	return show(c, "discovery.catalog_add", discovery.CatalogAddParams{ListURL: a.URL}, printCatalogs(c))
+func (*catalogAddListCmd) Run(c *command) error {
+	return answer(c, "discovery.catalog_add", c.printCatalogs)
 }
 
 type catalogArg struct {
-	ID uuid.UUID `arg:"" help:"ID of the catalog."`
+	ID uuid.UUID `arg:"" param:"catalogId" help:"ID of the catalog."`
 }
 
 type catalogRemoveCmd struct{ catalogArg }
 
-func (a *catalogRemoveCmd) Run(c *command) error {
-	return show(c, "discovery.catalog_remove", discovery.CatalogParams{CatalogID: a.ID}, printCatalogs(c))
+func (*catalogRemoveCmd) Run(c *command) error {
+	return answer(c, "discovery.catalog_remove", c.printCatalogs)
 }
 
 type catalogRefreshCmd struct{ catalogArg }
 
-func (a *catalogRefreshCmd) Run(c *command) error {
-	return show(c, "discovery.catalog_refresh", discovery.CatalogParams{CatalogID: a.ID}, printCatalogs(c))
+func (*catalogRefreshCmd) Run(c *command) error {
+	return answer(c, "discovery.catalog_refresh", c.printCatalogs)
 }

@@ -24,11 +24,9 @@ type evalListCmd struct{}
 
 func (*evalListCmd) Run(c *command) error {
 	return show(c, "eval.list", nil, func(r eval.ListResult) {
-		rows := [][]string{}
-		for _, s := range r.Scenarios {
-			rows = append(rows, []string{s.Name, s.Description})
-		}
-		c.table([]string{"NAME", "WHAT IT CHECKS"}, rows)
+		list(c, r.Scenarios, "", []string{"NAME", "WHAT IT CHECKS"}, func(s eval.Info) []string {
+			return []string{s.Name, s.Description}
+		})
 	})
 }
 
@@ -100,15 +98,13 @@ func (r *evalRunCmd) Run(c *command) error {
 }
 
 func (c *command) printEval(out eval.Result, worse []string) {
-	rows := [][]string{}
-	for _, o := range out.Results {
+	list(c, out.Results, "", []string{"SCENARIO", "RESULT", "STEPS", "CALLS", "COST"}, func(o eval.Outcome) []string {
 		state := "passed"
 		if !o.Passed {
 			state = "failed"
 		}
-		rows = append(rows, []string{o.Scenario, state, strconv.Itoa(o.Metrics.Steps), strconv.Itoa(o.Metrics.Calls), usd(o.Metrics.CostMicros)})
-	}
-	c.table([]string{"SCENARIO", "RESULT", "STEPS", "CALLS", "COST"}, rows)
+		return []string{o.Scenario, state, strconv.Itoa(o.Metrics.Steps), strconv.Itoa(o.Metrics.Calls), usd(o.Metrics.CostMicros)}
+	})
 	for _, o := range out.Results {
 		for _, problem := range o.Problems {
 			c.say("%s: %s", o.Scenario, problem)
@@ -154,9 +150,7 @@ func (r *evalRecordCmd) Run(c *command) error {
 	var events []agent.LogEvent
 	for after := int64(0); ; {
 		var page agent.EventsResult
-		p := r.params()
-		p["afterSeq"] = after
-		if _, err := c.call("chat.events", p, &page); err != nil {
+		if _, err := c.call("chat.events", map[string]any{"sessionId": r.ID, "afterSeq": after}, &page); err != nil {
 			return err
 		}
 		if len(page.Events) == 0 {

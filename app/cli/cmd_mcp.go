@@ -10,26 +10,26 @@ import (
 )
 
 type mcpCmd struct {
-	List    mcpListCmd    `cmd:"" default:"withargs" help:"List MCP servers with their state."`
-	Show    mcpShowCmd    `cmd:"" help:"Show what a server runs and its state."`
-	Add     mcpAddCmd     `cmd:"" help:"Add a server that a command starts or that has a URL."`
-	Approve mcpApproveCmd `cmd:"" help:"Approve what a server runs, and tools of it."`
-	Remove  mcpRemoveCmd  `cmd:"" help:"Stop and remove a server."`
-	Undo    mcpUndoCmd    `cmd:"" help:"Restore a removed server."`
-	Enable  mcpEnableCmd  `cmd:"" help:"Enable a server."`
-	Disable mcpDisableCmd `cmd:"" help:"Disable a server."`
-	Start   mcpStartCmd   `cmd:"" help:"Start a server now. Calls start servers by themselves."`
-	Stop    mcpStopCmd    `cmd:"" help:"Stop a server and everything it started."`
-	Restart mcpRestartCmd `cmd:"" help:"Stop a server and start it again."`
-	Tools   mcpToolsCmd   `cmd:"" help:"List tools, with the differences of those that changed."`
-	Call    mcpCallCmd    `cmd:"" help:"Call a tool."`
-	Logs    mcpLogsCmd    `cmd:"" help:"Show what a server wrote to standard error."`
-	Import  mcpImportCmd  `cmd:"" help:"Import servers from the configuration of another program."`
-	Export  mcpExportCmd  `cmd:"" help:"Print servers in the form that other programs read."`
-	Expose  mcpExposeCmd  `cmd:"" help:"Choose what other programs may call through Helix."`
-	Serve   mcpServeCmd   `cmd:"" help:"Serve what is exposed on standard input and output, for another program to start."`
-	Auth    mcpAuthCmd    `cmd:"" help:"Sign in to a server with a URL, or out."`
-	Test    mcpTestCmd    `cmd:"" help:"Check a server step by step."`
+	List    mcpListCmd           `cmd:"" default:"withargs" help:"List MCP servers with their state."`
+	Show    mcpShowCmd           `cmd:"" help:"Show what a server runs and its state."`
+	Add     mcpAddCmd            `cmd:"" help:"Add a server that a command starts or that has a URL."`
+	Approve mcpApproveCmd        `cmd:"" help:"Approve what a server runs, and tools of it."`
+	Remove  struct{ mcpNameArg } `cmd:"" help:"Stop and remove a server." call:"mcp.remove" say:"Removed. Undo within ten minutes: helix mcp undo $undoToken"`
+	Undo    mcpUndoCmd           `cmd:"" help:"Restore a removed server."`
+	Enable  mcpSwitchCmd         `cmd:"" help:"Enable a server." with:"{\"patch\":{\"enabled\":true}}"`
+	Disable mcpSwitchCmd         `cmd:"" help:"Disable a server." with:"{\"patch\":{\"enabled\":false}}"`
+	Start   struct{ mcpNameArg } `cmd:"" help:"Start a server now. Calls start servers by themselves." call:"mcp.start" say:"$name: $state"`
+	Stop    struct{ mcpNameArg } `cmd:"" help:"Stop a server and everything it started." call:"mcp.stop" say:"$name: $state"`
+	Restart struct{ mcpNameArg } `cmd:"" help:"Stop a server and start it again." call:"mcp.restart" say:"$name: $state"`
+	Tools   mcpToolsCmd          `cmd:"" help:"List tools, with the differences of those that changed."`
+	Call    mcpCallCmd           `cmd:"" help:"Call a tool."`
+	Logs    mcpLogsCmd           `cmd:"" help:"Show what a server wrote to standard error."`
+	Import  mcpImportCmd         `cmd:"" help:"Import servers from the configuration of another program."`
+	Export  mcpExportCmd         `cmd:"" help:"Print servers in the form that other programs read."`
+	Expose  mcpExposeCmd         `cmd:"" help:"Choose what other programs may call through Helix."`
+	Serve   mcpServeCmd          `cmd:"" help:"Serve what is exposed on standard input and output, for another program to start."`
+	Auth    mcpAuthCmd           `cmd:"" help:"Sign in to a server with a URL, or out."`
+	Test    mcpTestCmd           `cmd:"" help:"Check a server step by step."`
 }
 
 type mcpNameArg struct {
@@ -44,21 +44,15 @@ type mcpListCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (m *mcpListCmd) Run(c *command) error {
-	return show(c, "mcp.servers", mcp.ServersParams{State: m.State, Limit: m.Limit, Offset: m.Offset}, func(r mcp.ServersResult) {
-		if len(r.Servers) == 0 {
-			c.say("No MCP servers yet. To add one: helix mcp add NAME -- COMMAND ARGS…")
-			return
-		}
-		rows := [][]string{}
-		for _, s := range r.Servers {
+func (*mcpListCmd) Run(c *command) error {
+	return answer(c, "mcp.servers", func(r mcp.ServersResult) {
+		list(c, r.Servers, "No MCP servers yet. To add one: helix mcp add NAME -- COMMAND ARGS…", []string{"NAME", "STATE", "TRANSPORT", "TOOLS", "TOKENS", "RUNS", "LAST ERROR"}, func(s mcp.Status) []string {
 			state := s.State
 			if !s.Enabled {
 				state = "disabled"
 			}
-			rows = append(rows, []string{s.Name, state, s.Transport, fmt.Sprintf("%d/%d", s.Approved, s.Tools), fmt.Sprint(s.Tokens), cut(s.Target, 60), cut(s.LastError, 60)})
-		}
-		c.table([]string{"NAME", "STATE", "TRANSPORT", "TOOLS", "TOKENS", "RUNS", "LAST ERROR"}, rows)
+			return []string{s.Name, state, s.Transport, fmt.Sprintf("%d/%d", s.Approved, s.Tools), fmt.Sprint(s.Tokens), cut(s.Target, 60), cut(s.LastError, 60)}
+		})
 	})
 }
 
@@ -160,49 +154,17 @@ func (m *mcpApproveCmd) Run(c *command) error {
 	})
 }
 
-type mcpRemoveCmd struct{ mcpNameArg }
-
-func (m *mcpRemoveCmd) Run(c *command) error {
-	return show(c, "mcp.remove", m.params(), func(r mcp.RemoveResult) {
-		c.say("Removed. Undo within ten minutes: helix mcp undo %s", r.UndoToken)
-	})
-}
-
 type mcpUndoCmd struct {
-	Token string `arg:"" help:"The token that remove printed."`
+	Token string `arg:"" param:"undoToken" help:"The token that remove printed."`
 }
 
-func (m *mcpUndoCmd) Run(c *command) error {
-	return show(c, "mcp.undo", mcp.UndoParams{UndoToken: m.Token}, c.printServer)
-}
+func (*mcpUndoCmd) Run(c *command) error { return answer(c, "mcp.undo", c.printServer) }
 
-type mcpEnableCmd struct{ mcpNameArg }
+// mcpSwitchCmd changes whether a server is enabled.
+type mcpSwitchCmd struct{ mcpNameArg }
 
-func (m *mcpEnableCmd) Run(c *command) error { return c.enableServer(m.Name, true) }
-
-type mcpDisableCmd struct{ mcpNameArg }
-
-func (m *mcpDisableCmd) Run(c *command) error { return c.enableServer(m.Name, false) }
-
-func (c *command) enableServer(name string, on bool) error {
-	p := map[string]any{"name": name, "patch": map[string]any{"enabled": on}}
-	return show(c, "mcp.update", p, func(r mcp.SaveResult) { c.printServer(r.Server) })
-}
-
-type mcpStartCmd struct{ mcpNameArg }
-
-func (m *mcpStartCmd) Run(c *command) error { return c.controlServer("mcp.start", m.params()) }
-
-type mcpStopCmd struct{ mcpNameArg }
-
-func (m *mcpStopCmd) Run(c *command) error { return c.controlServer("mcp.stop", m.params()) }
-
-type mcpRestartCmd struct{ mcpNameArg }
-
-func (m *mcpRestartCmd) Run(c *command) error { return c.controlServer("mcp.restart", m.params()) }
-
-func (c *command) controlServer(method string, p mcp.NameParams) error {
-	return show(c, method, p, func(r mcp.StateResult) { c.say("%s: %s", p.Name, r.State) })
+func (*mcpSwitchCmd) Run(c *command) error {
+	return answer(c, "mcp.update", func(r mcp.SaveResult) { c.printServer(r.Server) })
 }
 
 type mcpToolsCmd struct {
@@ -212,17 +174,15 @@ type mcpToolsCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (m *mcpToolsCmd) Run(c *command) error {
-	return show(c, "mcp.tools", mcp.ToolsParams{Name: m.Name, Query: m.Query, Limit: m.Limit, Offset: m.Offset}, func(r mcp.ToolsResult) {
-		rows := [][]string{}
-		for _, t := range r.Tools {
+func (*mcpToolsCmd) Run(c *command) error {
+	return answer(c, "mcp.tools", func(r mcp.ToolsResult) {
+		list(c, r.Tools, "", []string{"TOOL", "STATE", "TIER", "TOKENS", "HINT", "DESCRIPTION"}, func(t mcp.Tool) []string {
 			hint := ""
 			if t.Hints.ReadOnly {
 				hint = "claims to only read"
 			}
-			rows = append(rows, []string{t.ID, t.State, t.Tier, fmt.Sprint(t.Tokens), hint, cut(first(t.Problem, t.Title, t.Description), 60)})
-		}
-		c.table([]string{"TOOL", "STATE", "TIER", "TOKENS", "HINT", "DESCRIPTION"}, rows)
+			return []string{t.ID, t.State, t.Tier, fmt.Sprint(t.Tokens), hint, cut(first(t.Problem, t.Title, t.Description), 60)}
+		})
 		for _, t := range r.Tools {
 			for _, d := range t.Changes {
 				c.say("%s changed at %s:\n  - %s\n  + %s", plain(t.ID), plain(d.Path), plain(string(d.Before)), plain(string(d.After)))
@@ -307,20 +267,9 @@ func (m *mcpLogsCmd) Run(c *command) error {
 type mcpTestCmd struct{ mcpNameArg }
 
 func (m *mcpTestCmd) Run(c *command) error {
-	var r mcp.TestResult
-	raw, err := c.call("mcp.test", m.params(), &r)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = c.printJSON(raw)
-	} else {
+	return shown(c, "mcp.test", m.params(), func(r mcp.TestResult) {
 		for _, s := range r.Steps {
 			c.fields(s.Step, first(s.Error, fmt.Sprintf("OK, %d ms", s.Ms)))
 		}
-	}
-	if err == nil && !r.OK {
-		return failed{1}
-	}
-	return err
+	}, func(r mcp.TestResult) int { return failIf(!r.OK, 1) })
 }

@@ -31,11 +31,9 @@ func (m *mcpImportCmd) Run(c *command) error {
 				c.say("No configurations of other programs were found. Name a file: helix mcp import FILE")
 				return
 			}
-			rows := [][]string{}
-			for _, s := range r.Sources {
-				rows = append(rows, []string{s.ID, s.Title, fmt.Sprint(s.Servers), first(s.Error, s.Path)})
-			}
-			c.table([]string{"FROM", "PROGRAM", "SERVERS", "FILE"}, rows)
+			list(c, r.Sources, "", []string{"FROM", "PROGRAM", "SERVERS", "FILE"}, func(s mcp.Source) []string {
+				return []string{s.ID, s.Title, fmt.Sprint(s.Servers), first(s.Error, s.Path)}
+			})
 			c.say("To import them: helix mcp import --from NAME")
 		})
 	}
@@ -48,15 +46,13 @@ func (m *mcpImportCmd) Run(c *command) error {
 		p.Path = path
 	}
 	return show(c, "mcp.import", p, func(r mcp.ImportResult) {
-		rows := [][]string{}
-		for _, i := range r.Found {
+		list(c, r.Found, "", []string{"NAME", "RUNS", "SECRETS", "SKIPPED"}, func(i mcp.Imported) []string {
 			what := ""
 			if i.Server != nil {
 				what = first(i.Server.URL, strings.TrimSpace(i.Server.Command+" "+strings.Join(i.Server.Args, " ")))
 			}
-			rows = append(rows, []string{i.Name, cut(what, 60), strings.Join(append(i.Secrets, i.Missing...), ", "), first(i.Skipped, i.Conflict)})
-		}
-		c.table([]string{"NAME", "RUNS", "SECRETS", "SKIPPED"}, rows)
+			return []string{i.Name, cut(what, 60), strings.Join(append(i.Secrets, i.Missing...), ", "), first(i.Skipped, i.Conflict)}
+		})
 		for _, i := range r.Found {
 			for _, s := range i.Missing {
 				c.say("Fill in: helix secrets set %s", plain(s))
@@ -91,11 +87,9 @@ func (m *mcpExposeCmd) Run(c *command) error {
 		method, params = "mcp.expose", mcp.ExposeParams{Kind: m.Kind, ID: m.ID, Exposed: !m.Stop}
 	}
 	return show(c, method, params, func(r mcp.ExposedResult) {
-		rows := [][]string{}
-		for _, t := range r.Tools {
-			rows = append(rows, []string{t.Name, t.Kind, t.ID, t.Problem})
-		}
-		c.table([]string{"NAME", "KIND", "ID", "PROBLEM"}, rows)
+		list(c, r.Tools, "", []string{"NAME", "KIND", "ID", "PROBLEM"}, func(t mcp.Exposed) []string {
+			return []string{t.Name, t.Kind, t.ID, t.Problem}
+		})
 		c.say("Over HTTP: %s", first(r.URL, "off; to turn it on: helix config set mcp.serve.http true"))
 	})
 }

@@ -15,15 +15,17 @@ import (
 )
 
 type memoryCmd struct {
-	Import        memoryImportCmd        `cmd:"" help:"Import chats, notes and other texts."`
-	Search        memorySearchCmd        `cmd:"" help:"Search memories, conversations and documents."`
-	Add           memoryAddCmd           `cmd:"" help:"Add a memory."`
-	List          memoryListCmd          `cmd:"" help:"List memories."`
-	Show          memoryShowCmd          `cmd:"" help:"Show a memory, or a conversation or document around a result."`
-	Edit          memoryEditCmd          `cmd:"" help:"Edit a memory in $EDITOR or with flags."`
-	Delete        memoryDeleteCmd        `cmd:"" aliases:"rm,remove" help:"Move memories to the trash; restore brings them back for 30 days."`
-	Restore       memoryRestoreCmd       `cmd:"" help:"Restore memories from the trash."`
-	Undo          memoryUndoCmd          `cmd:"" help:"Undo an action by its token."`
+	Import  memoryImportCmd  `cmd:"" help:"Import chats, notes and other texts."`
+	Search  memorySearchCmd  `cmd:"" help:"Search memories, conversations and documents."`
+	Add     memoryAddCmd     `cmd:"" help:"Add a memory."`
+	List    memoryListCmd    `cmd:"" help:"List memories."`
+	Show    memoryShowCmd    `cmd:"" help:"Show a memory, or a conversation or document around a result."`
+	Edit    memoryEditCmd    `cmd:"" help:"Edit a memory in $EDITOR or with flags."`
+	Delete  memoryDeleteCmd  `cmd:"" aliases:"rm,remove" help:"Move memories to the trash; restore brings them back for 30 days."`
+	Restore memoryRestoreCmd `cmd:"" help:"Restore memories from the trash."`
+	Undo    struct {
+		Token string `arg:"" param:"undoToken" help:"Token printed by the action."`
+	} `cmd:"" help:"Undo an action by its token." call:"memory.undo" say:"$count unchanged."`
 	Pin           memoryPinCmd           `cmd:"" help:"Pin a memory."`
 	History       memoryHistoryCmd       `cmd:"" help:"Show the edit history of a memory."`
 	Conversations memoryConversationsCmd `cmd:"" aliases:"conversation" help:"List conversations, or read one."`
@@ -353,11 +355,9 @@ func (l *memoryListCmd) Run(c *command) error {
 			}
 			return
 		}
-		rows := [][]string{}
-		for _, m := range r.Items {
-			rows = append(rows, []string{m.ID.String(), memoryTime(m.OccurredAt, m.CreatedAt), m.Type, m.Source, strings.Join(m.Tags, " "), cut(plain(m.Content), 70)})
-		}
-		c.table([]string{"ID", "WHEN", "TYPE", "SOURCE", "TAGS", "TEXT"}, rows)
+		list(c, r.Items, "", []string{"ID", "WHEN", "TYPE", "SOURCE", "TAGS", "TEXT"}, func(m memory.Item) []string {
+			return []string{m.ID.String(), memoryTime(m.OccurredAt, m.CreatedAt), m.Type, m.Source, strings.Join(m.Tags, " "), cut(plain(m.Content), 70)}
+		})
 		if r.NextCursor != "" {
 			c.say("More: --cursor %s", r.NextCursor)
 		}

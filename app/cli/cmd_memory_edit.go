@@ -69,7 +69,7 @@ func (e *memoryEditCmd) Run(c *command) error {
 			p["content"] = text
 		}
 	case len(p) == 2:
-		text, path, err := c.editText(was.Content)
+		text, path, err := c.editText(was.Content, ".md")
 		if err != nil {
 			return err
 		}
@@ -92,8 +92,8 @@ func (e *memoryEditCmd) Run(c *command) error {
 }
 
 // editText lets the person change a text in their editor. The file is kept until the text is saved.
-func (c *command) editText(text string) (changed, file string, err error) {
-	f, err := os.CreateTemp("", "helix-memory-*.md")
+func (c *command) editText(text, ext string) (changed, file string, err error) {
+	f, err := os.CreateTemp("", "helix-*"+ext)
 	if err != nil {
 		return "", "", err
 	}
@@ -195,14 +195,6 @@ func (r *memoryRestoreCmd) Run(c *command) error {
 	return show(c, "memory.restore", map[string]any{"ids": ids}, func(r memory.CountResult) { c.say("%d restored.", r.Count) })
 }
 
-type memoryUndoCmd struct {
-	Token string `arg:"" help:"Token printed by the action."`
-}
-
-func (u *memoryUndoCmd) Run(c *command) error {
-	return show(c, "memory.undo", map[string]any{"undoToken": u.Token}, func(r memory.CountResult) { c.say("%d unchanged.", r.Count) })
-}
-
 type memoryPinCmd struct {
 	IDs []string `arg:"" name:"id"`
 	Off bool     `help:"Unpin."`
@@ -222,8 +214,8 @@ type memoryHistoryCmd struct {
 	ID string `arg:""`
 }
 
-func (h *memoryHistoryCmd) Run(c *command) error {
-	return show(c, "memory.history", map[string]any{"id": h.ID}, func(r memory.HistoryResult) {
+func (*memoryHistoryCmd) Run(c *command) error {
+	return answer(c, "memory.history", func(r memory.HistoryResult) {
 		if len(r.Revisions) == 0 {
 			c.say("No edits yet.")
 			return

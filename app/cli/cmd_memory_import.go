@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -211,10 +210,8 @@ func (c *command) followImport(path string, job uuid.UUID) (st memory.ImportStat
 
 // cancelImport cancels an import after Ctrl-C and prints what was kept.
 func (c *command) cancelImport(job uuid.UUID) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
-	defer cancel()
 	var st memory.ImportStatus
-	if err := c.conn.Call(ctx, "memory.import_cancel", map[string]any{"jobId": job}, &st); err != nil {
+	if err := c.callAfterInterrupt("memory.import_cancel", map[string]any{"jobId": job}, &st); err != nil {
 		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the import: %s\n", fault.As(err).Message)
 	} else {
 		c.say("Canceled. What was imported is kept: %s Run the same command to continue.", counted(st))
@@ -261,15 +258,9 @@ type memoryImportsCmd struct {
 
 func (i *memoryImportsCmd) Run(c *command) error {
 	return show(c, "memory.imports", map[string]any{"limit": i.Limit, "offset": i.Offset}, func(r memory.ImportsResult) {
-		if len(r.Jobs) == 0 {
-			c.say("No imports yet.")
-			return
-		}
-		rows := [][]string{}
-		for _, j := range r.Jobs {
-			rows = append(rows, []string{j.JobID.String(), nextTime(j.StartedAt), j.Format, j.Status, fmt.Sprint(j.Added), fmt.Sprint(j.Skipped), fmt.Sprint(j.Failed), cut(j.Path, 60)})
-		}
-		c.table([]string{"ID", "STARTED", "FORMAT", "STATE", "ADDED", "KNOWN", "FAILED", "PATH"}, rows)
+		list(c, r.Jobs, "No imports yet.", []string{"ID", "STARTED", "FORMAT", "STATE", "ADDED", "KNOWN", "FAILED", "PATH"}, func(j memory.ImportStatus) []string {
+			return []string{j.JobID.String(), nextTime(j.StartedAt), j.Format, j.Status, fmt.Sprint(j.Added), fmt.Sprint(j.Skipped), fmt.Sprint(j.Failed), cut(j.Path, 60)}
+		})
 	})
 }
 

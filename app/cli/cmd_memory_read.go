@@ -20,14 +20,8 @@ type pageFlags struct {
 	Offset int    `default:"0"`
 }
 
-func (f pageFlags) params() map[string]any {
-	p := map[string]any{"limit": f.Limit, "offset": f.Offset, "trash": f.Trash}
-	setIf(p, "query", f.Query)
-	return p
-}
-
 type memoryConversationsCmd struct {
-	ID string `arg:"" optional:"" help:"Show this conversation; ID#N starts around turn N."`
+	ID string `arg:"" optional:"" param:"-" help:"Show this conversation; ID#N starts around turn N."`
 	pageFlags
 }
 
@@ -39,16 +33,10 @@ func (m *memoryConversationsCmd) Run(c *command) error {
 		}
 		return show(c, "memory.conversation", p, c.printConversation)
 	}
-	return show(c, "memory.conversations", m.params(), func(r memory.ConversationsResult) {
-		if len(r.Conversations) == 0 {
-			c.say("No conversations. Import a history: `helix memory import PATH`.")
-			return
-		}
-		rows := [][]string{}
-		for _, v := range r.Conversations {
-			rows = append(rows, []string{v.ID.String(), memoryTime(v.StartedAt, v.CreatedAt), v.Source, fmt.Sprint(v.Turns), cut(first(v.Title, strings.Join(v.Participants, ", ")), 60)})
-		}
-		c.table([]string{"ID", "BEGAN", "SOURCE", "TURNS", "TITLE"}, rows)
+	return answer(c, "memory.conversations", func(r memory.ConversationsResult) {
+		list(c, r.Conversations, "No conversations. Import a history: `helix memory import PATH`.", []string{"ID", "BEGAN", "SOURCE", "TURNS", "TITLE"}, func(v memory.Conversation) []string {
+			return []string{v.ID.String(), memoryTime(v.StartedAt, v.CreatedAt), v.Source, fmt.Sprint(v.Turns), cut(first(v.Title, strings.Join(v.Participants, ", ")), 60)}
+		})
 	})
 }
 
@@ -94,7 +82,7 @@ func (c *command) printTurn(t memory.Turn) {
 }
 
 type memoryDocumentsCmd struct {
-	ID string `arg:"" optional:"" help:"Show this document; ID#N starts around part N."`
+	ID string `arg:"" optional:"" param:"-" help:"Show this document; ID#N starts around part N."`
 	pageFlags
 }
 
@@ -106,16 +94,10 @@ func (m *memoryDocumentsCmd) Run(c *command) error {
 		}
 		return show(c, "memory.document", p, c.printDocument)
 	}
-	return show(c, "memory.list_documents", m.params(), func(r memory.DocumentsResult) {
-		if len(r.Documents) == 0 {
-			c.say("No documents. Import a folder of notes: `helix memory import PATH`.")
-			return
-		}
-		rows := [][]string{}
-		for _, d := range r.Documents {
-			rows = append(rows, []string{d.ID.String(), memoryTime(d.OccurredAt, d.UpdatedAt), d.Source, fmt.Sprint(d.Chunks), cut(d.Title, 50), cut(d.SourceURI, 60)})
-		}
-		c.table([]string{"ID", "WHEN", "SOURCE", "PARTS", "TITLE", "FROM"}, rows)
+	return answer(c, "memory.list_documents", func(r memory.DocumentsResult) {
+		list(c, r.Documents, "No documents. Import a folder of notes: `helix memory import PATH`.", []string{"ID", "WHEN", "SOURCE", "PARTS", "TITLE", "FROM"}, func(d memory.Document) []string {
+			return []string{d.ID.String(), memoryTime(d.OccurredAt, d.UpdatedAt), d.Source, fmt.Sprint(d.Chunks), cut(d.Title, 50), cut(d.SourceURI, 60)}
+		})
 	})
 }
 

@@ -41,19 +41,13 @@ type memoryWatchListCmd struct{}
 
 func (*memoryWatchListCmd) Run(c *command) error {
 	return show(c, "memory.watch_list", struct{}{}, func(r memory.WatchListResult) {
-		if len(r.Folders) == 0 {
-			c.say("No watched folders. Add one with `helix memory watch add DIR`.")
-			return
-		}
-		rows := [][]string{}
-		for _, w := range r.Folders {
+		list(c, r.Folders, "No watched folders. Add one with `helix memory watch add DIR`.", []string{"STATE", "NOTES", "LAST IMPORT", "RESULT", "PATH", "PROBLEM"}, func(w memory.WatchedFolder) []string {
 			row := []string{w.State, fmt.Sprint(w.Files), "", "", plain(w.Path), plain(w.Message)}
 			if w.LastImport != nil {
 				row[2], row[3] = nextTime(w.LastImport.FinishedAt), counted(*w.LastImport)
 			}
-			rows = append(rows, row)
-		}
-		c.table([]string{"STATE", "NOTES", "LAST IMPORT", "RESULT", "PATH", "PROBLEM"}, rows)
+			return row
+		})
 	})
 }
 

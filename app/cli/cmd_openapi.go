@@ -155,15 +155,13 @@ func printImport(c *command, r discovery.ImportResult) {
 
 func printManifest(c *command, m discovery.Manifest) {
 	c.fields("Name", m.Name, "Version", m.Version, "Description", m.Description, "Server", m.Execution.Server, "May reach", strings.Join(m.Permissions.Network.Hosts, ", "))
-	rows := make([][]string, len(m.Capabilities))
-	for i, x := range m.Capabilities {
+	list(c, m.Capabilities, "", []string{"OPERATION", "REQUEST", "TIER"}, func(x discovery.Capability) []string {
 		tier := x.Tier
 		if x.Destructive {
 			tier += ", destructive"
 		}
-		rows[i] = []string{x.Name, x.Operation, tier}
-	}
-	c.table([]string{"OPERATION", "REQUEST", "TIER"}, rows)
+		return []string{x.Name, x.Operation, tier}
+	})
 }
 
 type openapiCallCmd struct {
@@ -216,7 +214,10 @@ func (o *openapiCallCmd) Run(c *command) error {
 type openapiAuthCmd struct {
 	Start openapiAuthStartCmd `cmd:"" help:"Sign in with OAuth in the browser."`
 	Set   openapiAuthSetCmd   `cmd:"" help:"Store a key, token or password, read from standard input."`
-	Clear openapiAuthClearCmd `cmd:"" help:"Remove a stored credential."`
+	Clear struct {
+		toolArg
+		Scheme string `arg:"" help:"Name of the authentication."`
+	} `cmd:"" help:"Remove a stored credential." call:"discovery.clear_auth" say:"Removed."`
 }
 
 type openapiAuthSetCmd struct {
@@ -238,38 +239,17 @@ func (o *openapiAuthSetCmd) Run(c *command) error {
 	return show(c, "discovery.set_auth", p, func(discovery.AuthResult) { c.say("Stored.") })
 }
 
-type openapiAuthClearCmd struct {
-	toolArg
-	Scheme string `arg:"" help:"Name of the authentication."`
-}
-
-func (o *openapiAuthClearCmd) Run(c *command) error {
-	id, err := o.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "discovery.clear_auth", discovery.ClearAuthParams{ManifestID: id, Scheme: o.Scheme}, func(discovery.AuthResult) { c.say("Removed.") })
-}
-
 // toolArg names a tool from an API description.
 type toolArg struct {
-	Tool string `arg:"" help:"Name or ID of the tool."`
+	Tool string `arg:"" param:"manifestId" ref:"manifest" help:"Name or ID of the tool."`
 }
 
-func (a toolArg) id(c *command) (uuid.UUID, error) {
-	if id, err := uuid.Parse(a.Tool); err == nil {
-		return id, nil
+func (a toolArg) id(c *command) (id uuid.UUID, err error) {
+	text, err := c.idOf(manifestKind, a.Tool, false)
+	if err == nil {
+		id, err = uuid.Parse(text)
 	}
-	var r discovery.ListResult
-	if _, err := c.call("discovery.list", discovery.ListParams{Query: a.Tool, Limit: 100}, &r); err != nil {
-		return uuid.Nil, err
-	}
-	for _, t := range r.Tools {
-		if t.Name == a.Tool {
-			return t.ID, nil
-		}
-	}
-	return uuid.Nil, fault.NotFoundf("No tool from an API description is named %q.", a.Tool)
+	return id, err
 }
 
 type manifestCmd struct {
@@ -282,8 +262,8 @@ type manifestCmd struct {
 	Verify   manifestVerifyCmd   `cmd:"" help:"Try the samples of a tool."`
 	Upgrade  manifestUpgradeCmd  `cmd:"" help:"Replace the definition of a tool by another one. It must be approved again."`
 	Run      openapiCallCmd      `cmd:"" help:"Run an operation."`
-	Enable   manifestEnableCmd   `cmd:"" help:"Switch a tool on."`
-	Disable  manifestDisableCmd  `cmd:"" help:"Switch a tool off. Its runs end."`
+	Enable   struct{ toolArg }   `cmd:"" help:"Switch a tool on." call:"discovery.set_enabled" with:"{\"enabled\":true}" say:"It is $status now."`
+	Disable  struct{ toolArg }   `cmd:"" help:"Switch a tool off. Its runs end." call:"discovery.set_enabled" with:"{\"enabled\":false}" say:"It is $status now."`
 	Revoke   manifestRevokeCmd   `cmd:"" help:"Remove a tool for ever, with its permissions and credentials."`
 	Logs     manifestLogsCmd     `cmd:"" help:"List the runs of a tool, the latest first."`
 }
@@ -295,15 +275,9 @@ type manifestListCmd struct {
 
 func (m *manifestListCmd) Run(c *command) error {
 	return show(c, "discovery.list", discovery.ListParams{Query: m.Query, Status: m.Status, Limit: 100}, func(r discovery.ListResult) {
-		if len(r.Tools) == 0 {
-			c.say("No tools. Import one with: helix openapi import FILE --op KEY")
-			return
-		}
-		rows := make([][]string, len(r.Tools))
-		for i, t := range r.Tools {
-			rows[i] = []string{t.Name, t.Status, fmt.Sprint(t.Operations), strings.Join(t.Hosts, ", "), t.ID.String()}
-		}
-		c.table([]string{"NAME", "STATE", "OPERATIONS", "HOSTS", "ID"}, rows)
+		list(c, r.Tools, "No tools. Import one with: helix openapi import FILE --op KEY", []string{"NAME", "STATE", "OPERATIONS", "HOSTS", "ID"}, func(t *discovery.Tool) []string {
+			return []string{t.Name, t.Status, fmt.Sprint(t.Operations), strings.Join(t.Hosts, ", "), t.ID.String()}
+		})
 	})
 }
 
@@ -336,12 +310,8 @@ func (o openapiSource) manifest(c *command, dryRun bool, conflict string) error 
 
 type manifestShowCmd struct{ toolArg }
 
-func (m *manifestShowCmd) Run(c *command) error {
-	id, err := m.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "discovery.get", discovery.ToolParams{ManifestID: id}, func(r discovery.ToolResult) {
+func (*manifestShowCmd) Run(c *command) error {
+	return answer(c, "discovery.get", func(r discovery.ToolResult) {
 		c.fields("State", r.Status, "Source", first(r.SourceLocation, "pasted"), "Hash", r.DefinitionHash)
 		printManifest(c, r.Manifest)
 		printVerification(c, r)
@@ -353,7 +323,6 @@ func (m *manifestShowCmd) Run(c *command) error {
 
 type manifestApproveCmd struct{ toolArg }
 
-// Run shows what is asked for, and wants the name typed: a script can't approve.
 func (m *manifestApproveCmd) Run(c *command) error {
 	id, err := m.id(c)
 	if err != nil {
@@ -363,14 +332,8 @@ func (m *manifestApproveCmd) Run(c *command) error {
 	if _, err := c.call("discovery.get", discovery.ToolParams{ManifestID: id}, &t); err != nil {
 		return err
 	}
-	if !isTerminal(c.env.Stdin) {
-		return fault.Deniedf("Only a person can approve a tool. Run this command in a terminal.")
-	}
-	printManifest(c, t.Manifest)
-	fmt.Fprintf(c.env.Stderr, "Type the name of the tool to approve it: ")
-	var answer string
-	if _, err := fmt.Fscanln(c.env.Stdin, &answer); err != nil || answer != t.Name {
-		return fault.New(fault.Canceled, "Nothing was approved.")
+	if err := c.approveByName(t.Name, func() { printManifest(c, t.Manifest) }); err != nil {
+		return err
 	}
 	return show(c, "discovery.approve", discovery.ApproveParams{ManifestID: id, DefinitionHash: t.DefinitionHash}, func(discovery.StatusResult) { c.say("Approved.") })
 }
@@ -420,20 +383,7 @@ func (m *manifestVerifyCmd) Run(c *command) error {
 	if err != nil {
 		return err
 	}
-	var t discovery.ToolResult
-	raw, err := c.call("discovery.get", discovery.ToolParams{ManifestID: id}, &t)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = c.printJSON(raw)
-	} else {
-		printVerification(c, t)
-	}
-	if err == nil && t.InstallState != "ready" {
-		return failed{1}
-	}
-	return err
+	return shown(c, "discovery.get", discovery.ToolParams{ManifestID: id}, func(t discovery.ToolResult) { printVerification(c, t) }, func(t discovery.ToolResult) int { return failIf(t.InstallState != "ready", 1) })
 }
 
 type manifestUpgradeCmd struct {
@@ -460,22 +410,6 @@ func (m *manifestUpgradeCmd) Run(c *command) error {
 	})
 }
 
-type manifestEnableCmd struct{ toolArg }
-
-func (m *manifestEnableCmd) Run(c *command) error { return m.enable(c, true) }
-
-type manifestDisableCmd struct{ toolArg }
-
-func (m *manifestDisableCmd) Run(c *command) error { return m.enable(c, false) }
-
-func (a toolArg) enable(c *command, on bool) error {
-	id, err := a.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "discovery.set_enabled", discovery.EnableParams{ManifestID: id, Enabled: on}, func(r discovery.StatusResult) { c.say("It is %s now.", r.Status) })
-}
-
 type manifestRevokeCmd struct {
 	toolArg
 	Yes bool `help:"Don't ask."`
@@ -499,14 +433,9 @@ type manifestLogsCmd struct {
 	Limit int `default:"20"`
 }
 
-func (m *manifestLogsCmd) Run(c *command) error {
-	id, err := m.id(c)
-	if err != nil {
-		return err
-	}
-	return show(c, "discovery.executions", discovery.ExecutionsParams{ManifestID: &id, Limit: m.Limit}, func(r discovery.ExecutionsResult) {
-		rows := make([][]string, len(r.Executions))
-		for i, x := range r.Executions {
+func (*manifestLogsCmd) Run(c *command) error {
+	return answer(c, "discovery.executions", func(r discovery.ExecutionsResult) {
+		list(c, r.Executions, "", []string{"STARTED", "OPERATION", "STATE", "HTTP", "TOOK", "ERROR"}, func(x discovery.Execution) []string {
 			took, code := "", ""
 			if x.DurationMs != nil {
 				took = fmt.Sprintf("%d ms", *x.DurationMs)
@@ -514,8 +443,7 @@ func (m *manifestLogsCmd) Run(c *command) error {
 			if x.HTTPStatus != nil {
 				code = fmt.Sprint(*x.HTTPStatus)
 			}
-			rows[i] = []string{ago(x.StartedAt), x.Operation, x.Status, code, took, x.ErrorMessage}
-		}
-		c.table([]string{"STARTED", "OPERATION", "STATE", "HTTP", "TOOK", "ERROR"}, rows)
+			return []string{ago(x.StartedAt), x.Operation, x.Status, code, took, x.ErrorMessage}
+		})
 	})
 }

@@ -22,22 +22,14 @@ type peopleListCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (p *peopleListCmd) Run(c *command) error {
-	params := map[string]any{"limit": p.Limit, "offset": p.Offset}
-	setIf(params, "query", p.Query)
-	return show(c, "memory.list_people", params, func(r synthesis.PeopleResult) {
+func (*peopleListCmd) Run(c *command) error {
+	return answer(c, "memory.list_people", func(r synthesis.PeopleResult) {
 		if len(r.Dismissed) > 0 {
 			defer c.say("Not people: %s. To restore one: helix synthesis people dismiss --restore NAME", plain(strings.Join(r.Dismissed, ", ")))
 		}
-		if len(r.People) == 0 {
-			c.say("No people yet. Import conversations, or add memories that mention someone.")
-			return
-		}
-		rows := [][]string{}
-		for _, x := range r.People {
-			rows = append(rows, []string{x.Name, x.Relationship, fmt.Sprint(x.Mentions), fmt.Sprint(x.Messages), x.LastSeen.Local().Format(time.DateOnly), strings.Join(x.Aliases, ", ")})
-		}
-		c.table([]string{"NAME", "RELATIONSHIP", "MENTIONS", "MESSAGES", "LAST SEEN", "ALIASES"}, rows)
+		list(c, r.People, "No people yet. Import conversations, or add memories that mention someone.", []string{"NAME", "RELATIONSHIP", "MENTIONS", "MESSAGES", "LAST SEEN", "ALIASES"}, func(x synthesis.Person) []string {
+			return []string{x.Name, x.Relationship, fmt.Sprint(x.Mentions), fmt.Sprint(x.Messages), x.LastSeen.Local().Format(time.DateOnly), strings.Join(x.Aliases, ", ")}
+		})
 	})
 }
 
@@ -46,22 +38,20 @@ type peopleMergeCmd struct {
 	Name  string   `help:"Name of the result. Default: the first one."`
 }
 
-func (p *peopleMergeCmd) Run(c *command) error {
-	params := map[string]any{"names": p.Names}
-	setIf(params, "name", p.Name)
-	return show(c, "memory.merge_people", params, func(r synthesis.MergePeopleResult) {
+func (*peopleMergeCmd) Run(c *command) error {
+	return answer(c, "memory.merge_people", func(r synthesis.MergePeopleResult) {
 		c.printPerson(r.Person)
 		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	})
 }
 
 type peopleSplitCmd struct {
-	Person  string   `arg:"" help:"Name of the person."`
+	Person  string   `arg:"" param:"name" help:"Name of the person."`
 	Aliases []string `arg:"" help:"The names that belong to someone else."`
 }
 
-func (p *peopleSplitCmd) Run(c *command) error {
-	return show(c, "memory.split_person", map[string]any{"name": p.Person, "aliases": p.Aliases}, func(r synthesis.SplitPersonResult) {
+func (*peopleSplitCmd) Run(c *command) error {
+	return answer(c, "memory.split_person", func(r synthesis.SplitPersonResult) {
 		c.printPerson(r.Person)
 		c.printPerson(r.Split)
 		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
@@ -69,12 +59,12 @@ func (p *peopleSplitCmd) Run(c *command) error {
 }
 
 type peopleRenameCmd struct {
-	Person string `arg:"" help:"Name of the person, as listed."`
+	Person string `arg:"" param:"name" help:"Name of the person, as listed."`
 	To     string `arg:"" help:"The new name."`
 }
 
-func (p *peopleRenameCmd) Run(c *command) error {
-	return show(c, "memory.rename_person", map[string]any{"name": p.Person, "to": p.To}, func(r synthesis.RenamePersonResult) {
+func (*peopleRenameCmd) Run(c *command) error {
+	return answer(c, "memory.rename_person", func(r synthesis.RenamePersonResult) {
 		c.printPerson(r.Person)
 		c.say("Patterns are updated by the next synthesis. Undo within ten minutes: helix memory undo %s", r.UndoToken)
 	})

@@ -12,10 +12,13 @@ import (
 )
 
 type providersCmd struct {
-	List    providersListCmd   `cmd:"" default:"withargs" help:"List model providers with their state."`
-	Show    providersShowCmd   `cmd:"" help:"Show a provider."`
-	Add     providersAddCmd    `cmd:"" help:"Add or change a provider."`
-	Remove  providersRemoveCmd `cmd:"" help:"Remove a provider and its key."`
+	List   providersListCmd `cmd:"" default:"withargs" help:"List model providers with their state."`
+	Show   providersShowCmd `cmd:"" help:"Show a provider."`
+	Add    providersAddCmd  `cmd:"" help:"Add or change a provider."`
+	Remove struct {
+		Name string `arg:"" help:"Name of the provider."`
+		Yes  bool   `help:"Don't ask."`
+	} `cmd:"" help:"Remove a provider and its key." confirm:"Remove $name and its key?" call:"providers.remove" say:"removed $name"`
 	Enable  providersOnCmd     `cmd:"" help:"Enable a provider."`
 	Disable providersOffCmd    `cmd:"" help:"Disable a provider."`
 	Test    providersTestCmd   `cmd:"" help:"Test a provider step by step."`
@@ -29,11 +32,9 @@ type providersListCmd struct{}
 
 func (*providersListCmd) Run(c *command) error {
 	return show(c, "providers.list", nil, func(r providers.ListResult) {
-		rows := [][]string{}
-		for _, p := range r.Providers {
-			rows = append(rows, []string{p.Name, p.Type, p.State, first(p.KeySource, "-"), strconv.Itoa(p.Models), p.BaseURL})
-		}
-		c.table([]string{"NAME", "TYPE", "STATE", "KEY", "MODELS", "URL"}, rows)
+		list(c, r.Providers, "", []string{"NAME", "TYPE", "STATE", "KEY", "MODELS", "URL"}, func(p providers.View) []string {
+			return []string{p.Name, p.Type, p.State, first(p.KeySource, "-"), strconv.Itoa(p.Models), p.BaseURL}
+		})
 	})
 }
 
@@ -41,9 +42,7 @@ type providersShowCmd struct {
 	Name string `arg:"" help:"Name of the provider."`
 }
 
-func (p *providersShowCmd) Run(c *command) error {
-	return show(c, "providers.get", map[string]any{"name": p.Name}, c.printProvider)
-}
+func (*providersShowCmd) Run(c *command) error { return answer(c, "providers.get", c.printProvider) }
 
 func (c *command) printProvider(p providers.View) {
 	c.fields("name", p.Name, "type", p.Type, "URL", p.BaseURL, "state", p.State, "key", first(p.KeySource, "none"), "circuit", p.Circuit.State, "last error", p.LastError, "problem", p.Problem)
@@ -68,18 +67,6 @@ func (p *providersAddCmd) Run(c *command) error {
 		params["apiKey"] = key
 	}
 	return show(c, "providers.set", params, c.printProvider)
-}
-
-type providersRemoveCmd struct {
-	Name string `arg:"" help:"Name of the provider."`
-	Yes  bool   `help:"Don't ask."`
-}
-
-func (p *providersRemoveCmd) Run(c *command) error {
-	if err := c.confirm(p.Yes, fmt.Sprintf("Remove %s and its key?", p.Name)); err != nil {
-		return err
-	}
-	return show(c, "providers.remove", map[string]any{"name": p.Name}, func(struct{}) { c.say("removed %s", p.Name) })
 }
 
 type providersOnCmd struct {
@@ -109,19 +96,19 @@ type providersTestCmd struct {
 	Call  bool   `help:"Also send one short message. This costs money."`
 }
 
-func (p *providersTestCmd) Run(c *command) error {
-	params := map[string]any{"name": p.Name, "call": p.Call}
-	setIf(params, "model", p.Model)
+func (*providersTestCmd) Run(c *command) error {
+	params, err := c.given()
+	if err != nil {
+		return err
+	}
 	return shown(c, "providers.test", params, func(r providers.TestResult) {
-		rows := [][]string{}
-		for _, s := range r.Steps {
+		list(c, r.Steps, "", []string{"STEP", "RESULT", "TIME", "MESSAGE"}, func(s providers.TestStep) []string {
 			state := "ok"
 			if !s.OK {
 				state = "failed"
 			}
-			rows = append(rows, []string{s.Step, state, fmt.Sprintf("%d ms", s.Ms), strings.TrimSpace(s.Message + " " + s.Hint)})
-		}
-		c.table([]string{"STEP", "RESULT", "TIME", "MESSAGE"}, rows)
+			return []string{s.Step, state, fmt.Sprintf("%d ms", s.Ms), strings.TrimSpace(s.Message + " " + s.Hint)}
+		})
 	}, func(r providers.TestResult) int {
 		if n := len(r.Steps); n > 0 && !r.Steps[n-1].OK {
 			return ExitCode(r.Steps[n-1].Kind)
@@ -130,37 +117,13 @@ func (p *providersTestCmd) Run(c *command) error {
 	})
 }
 
-// shown is show for a command whose result determines the exit code.
-func shown[T any](c *command, method string, params any, render func(T), code func(T) int) error {
-	var out T
-	raw, err := c.call(method, params, &out)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = c.printJSON(raw)
-	} else {
-		render(out)
-	}
-	if n := code(out); err == nil && n != 0 {
-		return failed{n}
-	}
-	return err
-}
-
 type providersDetectCmd struct{}
 
 func (*providersDetectCmd) Run(c *command) error {
 	return show(c, "providers.detect", nil, func(r providers.DetectResult) {
-		if len(r.Found) == 0 {
-			c.say("No model server responded on this computer.")
-			return
-		}
-		rows := [][]string{}
-		for _, f := range r.Found {
-			rows = append(rows, []string{f.Product, f.BaseURL, strings.Join(f.Models, ", ")})
-		}
-		c.table([]string{"PRODUCT", "URL", "MODELS"}, rows)
+		list(c, r.Found, "No model server responded on this computer.", []string{"PRODUCT", "URL", "MODELS"}, func(f providers.Detected) []string {
+			return []string{f.Product, f.BaseURL, strings.Join(f.Models, ", ")}
+		})
 	})
 }
 
@@ -172,8 +135,8 @@ type providersModelsCmd struct {
 	Offset     int    `default:"0"`
 }
 
-func (p *providersModelsCmd) Run(c *command) error {
-	return show(c, "providers.models", map[string]any{"query": p.Query, "provider": p.Provider, "capability": p.Capability, "limit": p.Limit, "offset": p.Offset}, func(r providers.ModelsResult) {
+func (*providersModelsCmd) Run(c *command) error {
+	return answer(c, "providers.models", func(r providers.ModelsResult) {
 		c.printModels(r.Models)
 		c.say("%d of %d models", len(r.Models), r.Total)
 	})
@@ -186,22 +149,18 @@ func (c *command) printModels(models []providers.ModelInfo) {
 		}
 		return fmt.Sprintf("$%.2f", float64(*m)/1e6)
 	}
-	rows := [][]string{}
-	for _, m := range models {
-		rows = append(rows, []string{string(m.Ref), strconv.Itoa(m.Window), strconv.Itoa(m.Output), price(m.Prices.Input), price(m.Prices.Output)})
-	}
-	c.table([]string{"MODEL", "WINDOW", "OUTPUT", "IN/M", "OUT/M"}, rows)
+	list(c, models, "", []string{"MODEL", "WINDOW", "OUTPUT", "IN/M", "OUT/M"}, func(m providers.ModelInfo) []string {
+		return []string{string(m.Ref), strconv.Itoa(m.Window), strconv.Itoa(m.Output), price(m.Prices.Input), price(m.Prices.Output)}
+	})
 }
 
 type providersRolesCmd struct{}
 
 func (*providersRolesCmd) Run(c *command) error {
 	return show(c, "providers.roles", nil, func(r providers.RolesResult) {
-		rows := [][]string{}
-		for _, v := range r.Roles {
-			rows = append(rows, c.roleRow(v))
-		}
-		c.table([]string{"ROLE", "MODELS", "PROBLEMS"}, rows)
+		list(c, r.Roles, "", []string{"ROLE", "MODELS", "PROBLEMS"}, func(v providers.RoleView) []string {
+			return c.roleRow(v)
+		})
 	})
 }
 
@@ -265,12 +224,7 @@ func (*catalogVerifyCmd) Run(c *command) error {
 		if len(rows) > 0 {
 			c.table([]string{"MODEL", "CHANGE"}, rows)
 		}
-	}, func(r providers.VerifyResult) int {
-		if r.Equal {
-			return 0
-		}
-		return 1
-	})
+	}, func(r providers.VerifyResult) int { return failIf(!r.Equal, 1) })
 }
 
 type tokensCmd struct {

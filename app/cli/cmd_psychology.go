@@ -25,19 +25,15 @@ func (p *psychologyShowCmd) Run(c *command) error {
 				c.say("%s has no entries yet.", l.LayerName)
 				return
 			}
-			rows := [][]string{}
-			for _, e := range l.Entries {
-				rows = append(rows, []string{e.ID.String(), e.Kind, fmt.Sprintf("%.2f", e.Retention), e.SalienceTier, string(e.Data)})
-			}
-			c.table([]string{"ID", "KIND", "RETENTION", "SALIENCE", "DATA"}, rows)
+			list(c, l.Entries, "", []string{"ID", "KIND", "RETENTION", "SALIENCE", "DATA"}, func(e psychology.Entry) []string {
+				return []string{e.ID.String(), e.Kind, fmt.Sprintf("%.2f", e.Retention), e.SalienceTier, string(e.Data)}
+			})
 		})
 	}
 	return show(c, "psychology.overview", struct{}{}, func(o psychology.Overview) {
-		rows := [][]string{}
-		for _, l := range o.Layers {
-			rows = append(rows, []string{fmt.Sprint(l.LayerNumber), l.LayerName, l.Status, fmt.Sprintf("%.2f", l.Retention), fmt.Sprint(l.Entries), fmt.Sprint(l.Fading), l.Summary})
-		}
-		c.table([]string{"LAYER", "NAME", "STATUS", "RETENTION", "ENTRIES", "FADING", "STRONGEST"}, rows)
+		list(c, o.Layers, "", []string{"LAYER", "NAME", "STATUS", "RETENTION", "ENTRIES", "FADING", "STRONGEST"}, func(l psychology.OverviewLayer) []string {
+			return []string{fmt.Sprint(l.LayerNumber), l.LayerName, l.Status, fmt.Sprintf("%.2f", l.Retention), fmt.Sprint(l.Entries), fmt.Sprint(l.Fading), l.Summary}
+		})
 	})
 }
 
@@ -78,7 +74,7 @@ func (p *psychologySoulCmd) Run(c *command) error {
 		fmt.Fprint(c.env.Stdout, soul.Text)
 		return nil
 	}
-	text, file, err := c.editText(soul.Text)
+	text, file, err := c.editText(soul.Text, ".md")
 	if err != nil {
 		return err
 	}

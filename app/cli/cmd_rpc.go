@@ -55,8 +55,10 @@ func (e *eventsCmd) Run(c *command) error {
 type tokenCmd struct {
 	Create tokenCreateCmd `cmd:"" help:"Create a token. It is printed once."`
 	List   tokenListCmd   `cmd:"" help:"List tokens."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token and end its sessions."`
-	Rotate tokenRotateCmd `cmd:"" help:"Replace the command line's token."`
+	Revoke struct {
+		ID string `arg:"" help:"ID from token list."`
+	} `cmd:"" help:"Revoke a token and end its sessions." call:"tokens.revoke" say:"Revoked."`
+	Rotate struct{} `cmd:"" help:"Replace the command line's token." call:"tokens.rotate_root" say:"The command line's token was replaced; sessions that used the old one have ended."`
 }
 
 type tokenCreateCmd struct {
@@ -79,22 +81,8 @@ func (t *tokenCreateCmd) Run(c *command) error {
 type tokenListCmd struct{}
 
 func (t *tokenListCmd) Run(c *command) error {
-	return show(c, "tokens.list", struct{}{}, func(r struct {
-		Tokens []struct {
-			ID, Name   string
-			Scopes     []string
-			CreatedAt  time.Time
-			LastUsedAt *time.Time
-			ExpiresAt  *time.Time
-			RevokedAt  *time.Time
-		}
-	}) {
-		if len(r.Tokens) == 0 {
-			c.say("No extra tokens. The command line on this computer doesn't need one.")
-			return
-		}
-		rows := [][]string{}
-		for _, t := range r.Tokens {
+	return show(c, "tokens.list", struct{}{}, func(r gateway.TokenList) {
+		list(c, r.Tokens, "No extra tokens. The command line on this computer doesn't need one.", []string{"ID", "NAME", "SCOPES", "USED", "STATE"}, func(t gateway.TokenInfo) []string {
 			state := "active"
 			if t.RevokedAt != nil {
 				state = "revoked " + ago(*t.RevokedAt)
@@ -105,25 +93,8 @@ func (t *tokenListCmd) Run(c *command) error {
 			if t.LastUsedAt != nil {
 				used = ago(*t.LastUsedAt)
 			}
-			rows = append(rows, []string{t.ID, t.Name, strings.Join(t.Scopes, ","), used, state})
-		}
-		c.table([]string{"ID", "NAME", "SCOPES", "USED", "STATE"}, rows)
-	})
-}
-
-type tokenRevokeCmd struct {
-	ID string `arg:"" help:"ID from token list."`
-}
-
-func (t *tokenRevokeCmd) Run(c *command) error {
-	return show(c, "tokens.revoke", map[string]any{"id": t.ID}, func(struct{}) { c.say("Revoked.") })
-}
-
-type tokenRotateCmd struct{}
-
-func (t *tokenRotateCmd) Run(c *command) error {
-	return show(c, "tokens.rotate_root", struct{}{}, func(struct{}) {
-		c.say("The command line's token was replaced; sessions that used the old one have ended.")
+			return []string{t.ID.String(), t.Name, strings.Join(t.Scopes, ","), used, state}
+		})
 	})
 }
 
@@ -184,10 +155,8 @@ type configListCmd struct{}
 
 func (l *configListCmd) Run(c *command) error {
 	return show(c, "config.get", struct{}{}, func(r configValues) {
-		rows := [][]string{}
-		for _, k := range sortedKeys(r.Values) {
-			rows = append(rows, []string{k, bare(r.Values[k]), r.Sources[k]})
-		}
-		c.table([]string{"KEY", "VALUE", "SOURCE"}, rows)
+		list(c, sortedKeys(r.Values), "", []string{"KEY", "VALUE", "SOURCE"}, func(k string) []string {
+			return []string{k, bare(r.Values[k]), r.Sources[k]}
+		})
 	})
 }

@@ -2,16 +2,15 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"helix/backend/duration"
 	"helix/backend/fault"
+	"helix/backend/sandbox"
+	"helix/backend/wasmtools"
 )
 
 type sandboxCmd struct {
@@ -22,32 +21,6 @@ type sandboxCmd struct {
 }
 
 type sandboxStatusCmd struct{}
-
-type sandboxStatus struct {
-	Engine                  struct{ Name, Version, SHA256 string }
-	Ready                   bool
-	Reason                  string
-	CPUMeter, Snapshot      string
-	Pool                    struct{ Idle, Busy, Queued, Discarded int64 }
-	Cache                   cacheStatus
-	Tiers                   []tierStatus
-	MinIsolation, Isolation string
-	Profiles                []struct {
-		Name                       string
-		WallMs, CPUMs, MemoryBytes int64
-	}
-}
-
-type cacheStatus struct {
-	Bytes, Modules int64
-	Reason         string
-}
-
-type tierStatus struct {
-	Tier      string
-	Available bool
-	Reasons   []string
-}
 
 // tierWords explain a tier, and what weakens it, to people.
 var tierWords = map[string]string{
@@ -67,7 +40,7 @@ var tierWords = map[string]string{
 
 func (s *sandboxStatusCmd) Run(c *command) error {
 	ready := false
-	err := show(c, "sandbox.status", struct{}{}, func(r sandboxStatus) {
+	err := show(c, "sandbox.status", struct{}{}, func(r wasmtools.SandboxStatus) {
 		ready = r.Ready
 		state := "ready"
 		if !r.Ready {
@@ -140,15 +113,12 @@ func (r *sandboxRunCmd) Run(c *command) error {
 	if err != nil {
 		return err
 	}
-	code, err := os.ReadFile(r.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		if filepath.Ext(r.File) != "" {
-			return fault.NotFoundf("File %s not found.", r.File)
-		}
+	code, err := readFile(r.File)
+	if fault.Is(err, fault.NotFound) && filepath.Ext(r.File) == "" {
 		return r.installed(c, input)
 	}
 	if err != nil {
-		return fault.Invalidf("Couldn't read %s.", r.File).WithCause(err)
+		return err
 	}
 	kind := map[string]string{".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".wasm": "wasm"}[strings.ToLower(filepath.Ext(r.File))]
 	if kind == "" {
@@ -276,12 +246,9 @@ type wasmReport struct {
 }
 
 func (v *sandboxVerifyCmd) Run(c *command) error {
-	wasm, err := os.ReadFile(v.File)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fault.NotFoundf("File %s not found.", v.File)
-	}
+	wasm, err := readFile(v.File)
 	if err != nil {
-		return fault.Invalidf("Couldn't read %s.", v.File).WithCause(err)
+		return err
 	}
 	if len(wasm) == 0 {
 		return fault.Invalidf("%s is empty.", filepath.Base(v.File))
@@ -290,21 +257,7 @@ func (v *sandboxVerifyCmd) Run(c *command) error {
 	if err := c.module(p, wasm); err != nil {
 		return err
 	}
-	valid := false
-	var out wasmReport
-	raw, err := c.call("skills.validate_wasm", p, &out)
-	if err != nil {
-		return err
-	}
-	if valid = out.Valid; c.JSON {
-		err = c.printJSON(raw)
-	} else {
-		out.print(c)
-	}
-	if err == nil && !valid {
-		return failed{ExitCode(fault.Invalid)}
-	}
-	return err
+	return shown(c, "skills.validate_wasm", p, func(r wasmReport) { r.print(c) }, func(r wasmReport) int { return failIf(!r.Valid, ExitCode(fault.Invalid)) })
 }
 
 func (r *wasmReport) print(c *command) {
@@ -335,18 +288,10 @@ type sandboxBenchCmd struct{}
 
 func (b *sandboxBenchCmd) Run(c *command) error {
 	c.say("Measuring for a few seconds.")
-	return show(c, "sandbox.bench", struct{}{}, func(r struct {
-		Rows []struct {
-			Name, Unit, Note string
-			Value            float64
-		}
-		Skipped []string
-	}) {
-		rows := [][]string{}
-		for _, x := range r.Rows {
-			rows = append(rows, []string{x.Name, fmt.Sprintf("%.1f %s", x.Value, x.Unit), x.Note})
-		}
-		c.table([]string{"NAME", "VALUE", "WHAT IT IS"}, rows)
+	return show(c, "sandbox.bench", struct{}{}, func(r sandbox.BenchResult) {
+		list(c, r.Rows, "", []string{"NAME", "VALUE", "WHAT IT IS"}, func(x sandbox.BenchRow) []string {
+			return []string{x.Name, fmt.Sprintf("%.1f %s", x.Value, x.Unit), x.Note}
+		})
 		for _, s := range r.Skipped {
 			c.say("skipped %s", plain(s))
 		}

@@ -11,20 +11,20 @@ import (
 )
 
 type scheduleCmd struct {
-	List      scheduleListCmd      `cmd:"" help:"List schedules with their next runs."`
-	Show      scheduleShowCmd      `cmd:"" help:"Show one schedule in full."`
-	Create    scheduleCreateCmd    `cmd:"" help:"Create a schedule."`
-	Edit      scheduleEditCmd      `cmd:"" help:"Change a schedule. Earlier times don't run."`
-	Delete    deleteCmd            `cmd:"" aliases:"rm,remove" help:"Delete a schedule; restore brings it back for 30 days."`
-	Restore   restoreNamedCmd      `cmd:"" help:"Restore a deleted schedule."`
-	Pause     schedulePauseCmd     `cmd:"" help:"Pause a schedule."`
-	Resume    scheduleResumeCmd    `cmd:"" help:"Resume a schedule."`
-	PauseAll  schedulePauseAllCmd  `cmd:"" help:"Pause all schedules. Current runs continue."`
-	ResumeAll scheduleResumeAllCmd `cmd:"" help:"Resume all schedules."`
-	Run       scheduleRunCmd       `cmd:"" help:"Run it now and wait. The schedule doesn't change."`
-	History   scheduleHistoryCmd   `cmd:"" help:"List runs, with missed ones and reasons."`
-	Next      scheduleNextCmd      `cmd:"" help:"Preview run times. Works without a running Helix."`
-	Cancel    scheduleCancelCmd    `cmd:"" help:"Stop a run."`
+	List      scheduleListCmd       `cmd:"" help:"List schedules with their next runs."`
+	Show      scheduleShowCmd       `cmd:"" help:"Show one schedule in full."`
+	Create    scheduleCreateCmd     `cmd:"" help:"Create a schedule."`
+	Edit      scheduleEditCmd       `cmd:"" help:"Change a schedule. Earlier times don't run."`
+	Delete    deleteCmd             `cmd:"" aliases:"rm,remove" help:"Delete a schedule; restore brings it back for 30 days."`
+	Restore   restoreNamedCmd       `cmd:"" help:"Restore a deleted schedule."`
+	Pause     struct{ scheduleRef } `cmd:"" help:"Pause a schedule." call:"schedules.pause" say:"$name is paused."`
+	Resume    scheduleResumeCmd     `cmd:"" help:"Resume a schedule."`
+	PauseAll  schedulePauseAllCmd   `cmd:"" help:"Pause all schedules. Current runs continue."`
+	ResumeAll struct{}              `cmd:"" help:"Resume all schedules." call:"schedules.resume_all" say:"Schedules resumed."`
+	Run       scheduleRunCmd        `cmd:"" help:"Run it now and wait. The schedule doesn't change."`
+	History   scheduleHistoryCmd    `cmd:"" help:"List runs, with missed ones and reasons."`
+	Next      scheduleNextCmd       `cmd:"" help:"Preview run times. Works without a running Helix."`
+	Cancel    scheduleCancelCmd     `cmd:"" help:"Stop a run."`
 }
 
 type scheduleListCmd struct {
@@ -35,21 +35,15 @@ type scheduleListCmd struct {
 	Offset int    `default:"0"`
 }
 
-func (l *scheduleListCmd) Run(c *command) error {
-	p := map[string]any{"limit": l.Limit, "offset": l.Offset}
-	setIf(p, "query", l.Query)
-	setIf(p, "status", l.Status)
-	setIf(p, "kind", l.Kind)
-	return show(c, "schedules.list", p, func(r scheduler.ListResult) {
+func (*scheduleListCmd) Run(c *command) error {
+	return answer(c, "schedules.list", func(r scheduler.ListResult) {
 		if r.Total == 0 {
 			c.say("No schedules. Create one: `helix schedule create --name Report --skill \"My skill\" --cron \"0 9 * * 1-5\"`.")
 			return
 		}
-		rows := [][]string{}
-		for _, s := range r.Schedules {
-			rows = append(rows, []string{s.ScheduleID.String(), s.Name, scheduleState(s), s.Words, nextTime(s.NextRunAt), lastRun(s.LastRun), s.Target.Kind + " " + s.Target.Name})
-		}
-		c.table([]string{"ID", "NAME", "STATE", "WHEN", "NEXT", "LAST", "TARGET"}, rows)
+		list(c, r.Schedules, "", []string{"ID", "NAME", "STATE", "WHEN", "NEXT", "LAST", "TARGET"}, func(s scheduler.Schedule) []string {
+			return []string{s.ScheduleID.String(), s.Name, scheduleState(s), s.Words, nextTime(s.NextRunAt), lastRun(s.LastRun), s.Target.Kind + " " + s.Target.Name}
+		})
 	})
 }
 
@@ -79,7 +73,7 @@ func lastRun(r *scheduler.Run) string {
 
 // scheduleRef identifies a schedule.
 type scheduleRef struct {
-	Schedule string `arg:"" help:"ID or name."`
+	Schedule string `arg:"" param:"scheduleId" ref:"schedule" help:"ID or name."`
 }
 
 // find resolves an id or a unique name of a schedule.
@@ -91,19 +85,10 @@ func (r scheduleRef) find(c *command) (s scheduler.Schedule, err error) {
 	return s, err
 }
 
-// with calls a method on the schedule and prints the result.
-func (r scheduleRef) with(c *command, method string, say func(scheduler.Schedule)) error {
-	s, err := r.find(c)
-	if err != nil {
-		return err
-	}
-	return show(c, method, map[string]any{"scheduleId": s.ScheduleID}, say)
-}
-
 type scheduleShowCmd struct{ scheduleRef }
 
-func (s *scheduleShowCmd) Run(c *command) error {
-	return s.with(c, "schedules.get", func(s scheduler.Schedule) {
+func (*scheduleShowCmd) Run(c *command) error {
+	return answer(c, "schedules.get", func(s scheduler.Schedule) {
 		c.fields("id", s.ScheduleID.String(), "name", s.Name, "description", s.Description, "state", scheduleState(s), "when", s.Words, "next", nextTime(s.NextRunAt),
 			"target", s.Target.Kind+" "+s.Target.Name, "input", string(s.Target.Input), "missed runs", s.MissedPolicy, "grace", (duration.Of(s.GraceSecs, time.Second)).String(),
 			"overlap", s.Overlap, "notification", s.Notification, "notify when", s.NotifyWhen, "time limit", (duration.Of(s.MaxRunMs, time.Millisecond)).String(),

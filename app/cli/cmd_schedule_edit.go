@@ -159,16 +159,10 @@ func (s *scheduleEditCmd) Run(c *command) error {
 	})
 }
 
-type schedulePauseCmd struct{ scheduleRef }
-
-func (p *schedulePauseCmd) Run(c *command) error {
-	return p.with(c, "schedules.pause", func(s scheduler.Schedule) { c.say("%s is paused.", plain(s.Name)) })
-}
-
 type scheduleResumeCmd struct{ scheduleRef }
 
-func (r *scheduleResumeCmd) Run(c *command) error {
-	return r.with(c, "schedules.resume", func(s scheduler.Schedule) { c.say("%s: next %s.", plain(s.Name), nextTime(s.NextRunAt)) })
+func (*scheduleResumeCmd) Run(c *command) error {
+	return answer(c, "schedules.resume", func(s scheduler.Schedule) { c.say("%s: next %s.", plain(s.Name), nextTime(s.NextRunAt)) })
 }
 
 type schedulePauseAllCmd struct {
@@ -190,10 +184,4 @@ func (p *schedulePauseAllCmd) Run(c *command) error {
 	return show(c, "schedules.pause_all", in, func(r scheduler.PauseAllResult) {
 		c.say("All schedules are paused until %s.", first(nextTime(r.Until), "you resume"))
 	})
-}
-
-type scheduleResumeAllCmd struct{}
-
-func (scheduleResumeAllCmd) Run(c *command) error {
-	return show(c, "schedules.resume_all", map[string]any{}, func(scheduler.PauseAllResult) { c.say("Schedules resumed.") })
 }

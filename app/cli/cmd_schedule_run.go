@@ -100,11 +100,11 @@ func (c *command) awaitRun(schedule, id uuid.UUID) (scheduler.Run, error) {
 }
 
 type scheduleHistoryCmd struct {
-	Schedule string `arg:"" optional:"" help:"ID or name; default all."`
+	Schedule string `arg:"" optional:"" param:"scheduleId" ref:"schedule" help:"ID or name; default all."`
 	Status   string `help:"Only runs in this state, such as missed."`
 	Limit    int    `default:"20"`
 	Cursor   string `help:"Continue from this cursor."`
-	Output   string `help:"Print the output of the run." placeholder:"RUN"`
+	Output   string `param:"-" help:"Print the output of the run." placeholder:"RUN"`
 }
 
 func (h *scheduleHistoryCmd) Run(c *command) error {
@@ -118,23 +118,12 @@ func (h *scheduleHistoryCmd) Run(c *command) error {
 			}
 		})
 	}
-	p := map[string]any{"limit": h.Limit}
-	setIf(p, "status", h.Status)
-	setIf(p, "cursor", h.Cursor)
-	if h.Schedule != "" {
-		s, err := scheduleRef{h.Schedule}.find(c)
-		if err != nil {
-			return err
-		}
-		p["scheduleId"] = s.ScheduleID
-	}
-	return show(c, "schedules.runs", p, func(r scheduler.RunsResult) {
+	return answer(c, "schedules.runs", func(r scheduler.RunsResult) {
 		if len(r.Runs) == 0 {
 			c.say("No runs yet.")
 			return
 		}
-		rows := [][]string{}
-		for _, run := range r.Runs {
+		list(c, r.Runs, "", []string{"RUN", "SCHEDULE", "DUE", "BY", "STATE", "WHAT"}, func(run scheduler.Run) []string {
 			why := run.Reason
 			if run.Error != nil {
 				why = run.Error.Message
@@ -142,9 +131,8 @@ func (h *scheduleHistoryCmd) Run(c *command) error {
 			if run.MissedCount != nil {
 				why = fmt.Sprintf("%d times until %s", *run.MissedCount, nextTime(run.LastMissedAt))
 			}
-			rows = append(rows, []string{run.RunID.String(), run.ScheduleName, nextTime(&run.DueAt), run.Trigger, run.Status, cut(first(why, run.OutputSummary), 60)})
-		}
-		c.table([]string{"RUN", "SCHEDULE", "DUE", "BY", "STATE", "WHAT"}, rows)
+			return []string{run.RunID.String(), run.ScheduleName, nextTime(&run.DueAt), run.Trigger, run.Status, cut(first(why, run.OutputSummary), 60)}
+		})
 		if r.NextCursor != "" {
 			c.say("More: --cursor %s", r.NextCursor)
 		}

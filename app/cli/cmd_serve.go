@@ -90,15 +90,6 @@ func (s *serveCmd) printLink(c *command, be *backend.Backend) {
 
 type statusCmd struct{}
 
-type systemStatus struct {
-	Version, GoVersion, DataDir string
-	UptimeMs, SchemaVersion     int64
-	PID                         int
-	Recovery                    bool
-	Degraded                    []struct{ Area, Reason, Hint string }
-	Memory                      struct{ RSSBytes, HeapBytes int64 }
-}
-
 func (s *statusCmd) Run(c *command) error {
 	running, err := c.remote(c.ctx)
 	if err != nil {
@@ -114,7 +105,7 @@ func (s *statusCmd) Run(c *command) error {
 		}
 		return failed{ExitCode(fault.Unavailable)}
 	}
-	return show(c, "system.status", struct{}{}, func(r systemStatus) {
+	return show(c, "system.status", struct{}{}, func(r gateway.SystemStatus) {
 		state := "running"
 		if r.Recovery {
 			state = "running in recovery mode"
@@ -202,39 +193,24 @@ func (d *dbMigrateCmd) Run(c *command) error {
 
 type doctorCmd struct{}
 
-// finding is one line of the doctor's report.
-type finding struct {
-	Check string `json:"check"`
-	OK    bool   `json:"ok"`
-	// Failed reports that Helix, or tools, cannot run until it is fixed. Other findings are
-	// warnings.
-	Failed bool   `json:"failed,omitempty"`
-	Note   string `json:"note"`
-	Hint   string `json:"hint,omitempty"`
-}
-
 func (d *doctorCmd) Run(c *command) error {
-	found := backend.Doctor(c.ctx, c.options())
-	out := []finding{}
-	for _, f := range found {
-		out = append(out, finding{f.Check, f.OK, f.Failed, f.Note, f.Hint})
-	}
+	out := backend.Doctor(c.ctx, c.options())
 	if running, err := c.remote(c.ctx); err == nil {
 		note := "not running; commands open the data directly"
 		if running != nil {
 			note = "running at " + running.URL
 		}
-		out = append(out, finding{Check: "backend", OK: true, Note: note})
-		var st systemStatus
+		out = append(out, backend.Finding{Check: "backend", OK: true, Note: note})
+		var st gateway.SystemStatus
 		if _, err := c.call("system.status", struct{}{}, &st); err != nil {
-			out = append(out, finding{Check: "status", Note: fault.As(err).Message, Hint: "See helix.log in the state folder."})
+			out = append(out, backend.Finding{Check: "status", Note: fault.As(err).Message, Hint: "See helix.log in the state folder."})
 		} else {
 			for _, g := range st.Degraded {
-				out = append(out, finding{Check: g.Area, Note: g.Reason, Hint: g.Hint})
+				out = append(out, backend.Finding{Check: g.Area, Note: g.Reason, Hint: g.Hint})
 			}
 		}
 	} else {
-		out = append(out, finding{Check: "backend", Failed: true, Note: fault.As(err).Message})
+		out = append(out, backend.Finding{Check: "backend", Failed: true, Note: fault.As(err).Message})
 	}
 	if c.JSON {
 		if err := c.printJSON(map[string]any{"findings": out}); err != nil {
@@ -255,7 +231,7 @@ func (d *doctorCmd) Run(c *command) error {
 			}
 		}
 	}
-	if slices.ContainsFunc(out, func(f finding) bool { return f.Failed }) {
+	if slices.ContainsFunc(out, func(f backend.Finding) bool { return f.Failed }) {
 		return failed{1}
 	}
 	return nil

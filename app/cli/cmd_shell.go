@@ -173,15 +173,13 @@ type shellListCmd struct{}
 // Run implements helix shell list.
 func (shellListCmd) Run(c *command) error {
 	return show(c, "shell.list", struct{}{}, func(r shell.ListResult) {
-		rows := [][]string{}
-		for _, s := range r.Sessions {
+		list(c, r.Sessions, "", []string{"SESSION", "IMAGE", "STARTED", "LAST COMMAND"}, func(s shell.Session) []string {
 			last := ""
 			if n := len(s.Execs); n > 0 {
 				last = s.Execs[n-1].Command
 			}
-			rows = append(rows, []string{s.SessionID.String(), plain(s.Image), s.StartedAt.Local().Format(time.DateTime), cut(plain(last), 40)})
-		}
-		c.table([]string{"SESSION", "IMAGE", "STARTED", "LAST COMMAND"}, rows)
+			return []string{s.SessionID.String(), plain(s.Image), s.StartedAt.Local().Format(time.DateTime), cut(plain(last), 40)}
+		})
 	})
 }
 

@@ -2,10 +2,7 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,27 +44,12 @@ type skillRow struct {
 	LastExecuted                        *time.Time
 }
 
-// maxSkillFile is larger than a definition may be: the backend enforces the limit.
-const maxSkillFile = 8 << 20
-
 // skillFile reads a definition from a file or from standard input. For a share file it returns the
 // skill in it.
 func (c *command) skillFile(name string) (json.RawMessage, error) {
-	var b []byte
-	var err error
-	if name == "-" {
-		b, err = io.ReadAll(io.LimitReader(c.env.Stdin, maxSkillFile))
-	} else {
-		b, err = os.ReadFile(name)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.NotFoundf("File %s not found.", name)
-	}
+	b, err := c.shareFile(name)
 	if err != nil {
-		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
-	}
-	if !json.Valid(b) {
-		return nil, fault.Invalidf("%s isn't valid JSON.", map[bool]string{true: "Standard input", false: filepath.Base(name)}[name == "-"])
+		return nil, err
 	}
 	var shared struct {
 		Format string          `json:"format"`
@@ -80,6 +62,11 @@ func (c *command) skillFile(name string) (json.RawMessage, error) {
 }
 
 type problem struct{ Path, Code, Message, StepID string }
+
+type skillCheck struct {
+	Valid            bool
+	Errors, Warnings []problem
+}
 
 // skillProblems prints the problems, one per line, to standard error.
 func (c *command) skillProblems(kind string, list []problem) {
@@ -101,29 +88,16 @@ func (v *skillValidateCmd) Run(c *command) error {
 	if err != nil {
 		return err
 	}
-	var r struct {
-		Valid            bool
-		Errors, Warnings []problem
-	}
-	raw, err := c.call("skills.validate_composite", map[string]any{"skill": skill}, &r)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		if err := c.printJSON(raw); err != nil {
-			return err
-		}
-	} else {
+	err = shown(c, "skills.validate_composite", map[string]any{"skill": skill}, func(r skillCheck) {
 		c.skillProblems("error", r.Errors)
 		if !c.Quiet {
 			c.skillProblems("warning", r.Warnings)
 		}
+	}, func(r skillCheck) int { return failIf(!r.Valid, ExitCode(fault.Invalid)) })
+	if err == nil {
+		c.say("The skill is valid.")
 	}
-	if !r.Valid {
-		return failed{ExitCode(fault.Invalid)}
-	}
-	c.say("The skill is valid.")
-	return nil
+	return err
 }
 
 type skillListCmd struct {
@@ -133,13 +107,8 @@ type skillListCmd struct {
 	Offset  int    `default:"0"`
 }
 
-func (l *skillListCmd) Run(c *command) error {
-	p := map[string]any{"limit": l.Limit, "offset": l.Offset}
-	setIf(p, "query", l.Query)
-	if l.Enabled {
-		p["enabled"] = true
-	}
-	return show(c, "skills.list_composite", p, func(r struct {
+func (*skillListCmd) Run(c *command) error {
+	return answer(c, "skills.list_composite", func(r struct {
 		Skills []skillRow
 		Total  int
 	}) {
@@ -147,8 +116,7 @@ func (l *skillListCmd) Run(c *command) error {
 			c.say("No skills. Chain your tools into one action: open Skills in Helix, or `helix skill import FILE`.")
 			return
 		}
-		rows := [][]string{}
-		for _, s := range r.Skills {
+		list(c, r.Skills, "", []string{"ID", "NAME", "VERSION", "STATE", "RUNS", "LAST RUN", "DESCRIPTION"}, func(s skillRow) []string {
 			state := "enabled"
 			switch {
 			case !s.Valid:
@@ -160,9 +128,8 @@ func (l *skillListCmd) Run(c *command) error {
 			if s.LastExecuted != nil {
 				last = strings.TrimSpace(s.LastStatus + " " + ago(*s.LastExecuted))
 			}
-			rows = append(rows, []string{s.SkillID, s.Name, s.Version, state, fmt.Sprint(s.ExecutionCount), last, cut(s.Description, 50)})
-		}
-		c.table([]string{"ID", "NAME", "VERSION", "STATE", "RUNS", "LAST RUN", "DESCRIPTION"}, rows)
+			return []string{s.SkillID, s.Name, s.Version, state, fmt.Sprint(s.ExecutionCount), last, cut(s.Description, 50)}
+		})
 	})
 }
 
@@ -282,12 +249,9 @@ func (c *command) shareFile(name string) (json.RawMessage, error) {
 	if name == "-" {
 		return c.input("-")
 	}
-	b, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.NotFoundf("File %s not found.", name)
-	}
+	b, err := readFile(name)
 	if err != nil {
-		return nil, fault.Invalidf("Couldn't read %s.", name).WithCause(err)
+		return nil, err
 	}
 	if !json.Valid(b) {
 		return nil, fault.Invalidf("%s isn't valid JSON.", filepath.Base(name))
@@ -317,22 +281,13 @@ func (c *command) reviewed(r *skillImport) {
 }
 
 type skillHistoryCmd struct {
-	Skill  string `arg:"" optional:"" help:"ID or name; default: all skills."`
+	Skill  string `arg:"" optional:"" param:"skillId" ref:"skill" help:"ID or name; default: all skills."`
 	Status string `default:"" enum:",queued,running,waiting,completed,failed,cancelled" placeholder:"STATUS" help:"Only runs in this state."`
 	Limit  int    `default:"50"`
 }
 
-func (h *skillHistoryCmd) Run(c *command) error {
-	p := map[string]any{"limit": h.Limit}
-	setIf(p, "status", h.Status)
-	if h.Skill != "" {
-		id, err := c.skillID(h.Skill)
-		if err != nil {
-			return err
-		}
-		p["skillId"] = id
-	}
-	return show(c, "skills.history", p, func(r struct {
+func (*skillHistoryCmd) Run(c *command) error {
+	return answer(c, "skills.history", func(r struct {
 		Executions []skillExecution
 		NextCursor string
 	}) {
@@ -340,8 +295,7 @@ func (h *skillHistoryCmd) Run(c *command) error {
 			c.say("No runs.")
 			return
 		}
-		rows := [][]string{}
-		for _, e := range r.Executions {
+		list(c, r.Executions, "", []string{"EXECUTION", "SKILL", "STATUS", "TRIGGER", "STEPS", "TIME", "BEGAN", "ERROR"}, func(e skillExecution) []string {
 			status := e.Status
 			if e.WaitReason != "" {
 				status += " (" + e.WaitReason + ")"
@@ -350,10 +304,9 @@ func (h *skillHistoryCmd) Run(c *command) error {
 			if e.Error != nil {
 				why = e.Error.Message
 			}
-			rows = append(rows, []string{e.ExecutionID, e.SkillName, status, e.Trigger, fmt.Sprintf("%d/%d", e.StepsCompleted, e.TotalSteps),
-				fmt.Sprintf("%.0f ms", e.ExecutionTimeMs), ago(e.CreatedAt), cut(why, 60)})
-		}
-		c.table([]string{"EXECUTION", "SKILL", "STATUS", "TRIGGER", "STEPS", "TIME", "BEGAN", "ERROR"}, rows)
+			return []string{e.ExecutionID, e.SkillName, status, e.Trigger, fmt.Sprintf("%d/%d", e.StepsCompleted, e.TotalSteps),
+				fmt.Sprintf("%.0f ms", e.ExecutionTimeMs), ago(e.CreatedAt), cut(why, 60)}
+		})
 		if r.NextCursor != "" {
 			c.say("More results exist; raise --limit.")
 		}
@@ -361,11 +314,11 @@ func (h *skillHistoryCmd) Run(c *command) error {
 }
 
 type skillCancelCmd struct {
-	Execution string `arg:"" help:"ID of the run."`
+	Execution string `arg:"" param:"executionId" help:"ID of the run."`
 }
 
-func (k *skillCancelCmd) Run(c *command) error {
-	return show(c, "skills.cancel", map[string]any{"executionId": k.Execution}, func(r struct{ Status string }) {
+func (*skillCancelCmd) Run(c *command) error {
+	return answer(c, "skills.cancel", func(r struct{ Status string }) {
 		fmt.Fprintln(c.env.Stdout, r.Status)
 	})
 }

@@ -317,10 +317,8 @@ func (c *command) progress(e *runEvent) {
 
 // cancelRun stops the run that Ctrl-C interrupted.
 func (c *command) cancelRun(id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
-	defer cancel()
 	var r struct{ Status string }
-	if err := c.conn.Call(ctx, "skills.cancel", map[string]any{"executionId": id, "reason": "Ctrl-C"}, &r); err != nil {
+	if err := c.callAfterInterrupt("skills.cancel", map[string]any{"executionId": id, "reason": "Ctrl-C"}, &r); err != nil {
 		fmt.Fprintf(c.env.Stderr, "helix: Couldn't cancel the run %s: %s\n", id, fault.As(err).Message)
 	} else {
 		c.say("The run %s is %s.", id, r.Status)

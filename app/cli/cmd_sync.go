@@ -17,15 +17,17 @@ import (
 )
 
 type syncCmd struct {
-	Status      syncStatusCmd      `cmd:"" default:"withargs" help:"Show the sync status."`
-	Setup       syncSetupCmd       `cmd:"" help:"Make a PostgreSQL database your hub and connect this device."`
-	Invite      syncInviteCmd      `cmd:"" help:"Create a link that lets one more device join."`
-	Enroll      syncEnrollCmd      `cmd:"" help:"Join with a link from another device, or with a recovery code."`
-	Recovery    syncRecoveryCmd    `cmd:"" name:"recovery-code" help:"Print a new recovery code, which lets a device join when no other is left."`
-	RotateKey   syncRotateKeyCmd   `cmd:"" help:"Encrypt everything on the hub with a new key."`
+	Status    syncStatusCmd   `cmd:"" default:"withargs" help:"Show the sync status."`
+	Setup     syncSetupCmd    `cmd:"" help:"Make a PostgreSQL database your hub and connect this device."`
+	Invite    syncInviteCmd   `cmd:"" help:"Create a link that lets one more device join."`
+	Enroll    syncEnrollCmd   `cmd:"" help:"Join with a link from another device, or with a recovery code."`
+	Recovery  syncRecoveryCmd `cmd:"" name:"recovery-code" help:"Print a new recovery code, which lets a device join when no other is left."`
+	RotateKey struct {
+		Yes bool `short:"y" help:"Don't ask for confirmation."`
+	} `cmd:"" help:"Encrypt everything on the hub with a new key." confirm:"Change the encryption key? Other devices get it with their next sync." call:"sync.rotate_key" say:"New writes use key version $keyVersion. $queued items will be encrypted again during the next syncs."`
 	Now         syncNowCmd         `cmd:"" help:"Sync now."`
-	Pause       syncPauseCmd       `cmd:"" help:"Pause syncing until resumed."`
-	Resume      syncResumeCmd      `cmd:"" help:"Resume syncing."`
+	Pause       struct{}           `cmd:"" help:"Pause syncing until resumed." call:"sync.pause" say:"Paused."`
+	Resume      struct{}           `cmd:"" help:"Resume syncing." call:"sync.resume" say:"Resumed."`
 	Conflicts   syncConflictsCmd   `cmd:"" help:"List what two devices changed at the same time."`
 	Resolve     syncResolveCmd     `cmd:"" help:"Decide a conflict."`
 	Undo        syncUndoCmd        `cmd:"" help:"Undo a resolution, within ten minutes."`
@@ -33,10 +35,18 @@ type syncCmd struct {
 	Trash       trashListCmd       `cmd:"" help:"List what was deleted, the latest first."`
 	Restore     trashRestoreCmd    `cmd:"" help:"Restore items from the trash, on all devices."`
 	Devices     syncDevicesCmd     `cmd:"" help:"List your devices."`
-	Rename      syncRenameCmd      `cmd:"" help:"Rename a device."`
-	Revoke      syncRevokeCmd      `cmd:"" help:"End a device's access to the hub."`
-	Selftest    syncSelftestCmd    `cmd:"" help:"Verify that the hub keeps users apart, even against a modified client."`
-	Disconnect  syncDisconnectCmd  `cmd:"" help:"Leave the hub. Everything on this device is kept."`
+	Rename      struct {
+		ID   uuid.UUID `arg:"" name:"device" param:"id" help:"ID of the device."`
+		Name string    `arg:"" help:"Its new name."`
+	} `cmd:"" help:"Rename a device." call:"sync.rename_device" say:"Renamed."`
+	Revoke struct {
+		ID  uuid.UUID `arg:"" name:"device" param:"id" help:"ID of the device."`
+		Yes bool      `short:"y" help:"Don't ask for confirmation."`
+	} `cmd:"" help:"End a device's access to the hub." confirm:"End the access of device $id?" call:"sync.revoke_device" say:"Its access has ended. The data already on it stays there."`
+	Selftest   syncSelftestCmd `cmd:"" help:"Verify that the hub keeps users apart, even against a modified client."`
+	Disconnect struct {
+		Yes bool `short:"y" help:"Don't ask for confirmation."`
+	} `cmd:"" help:"Leave the hub. Everything on this device is kept." confirm:"Leave the hub? Everything on this device is kept." call:"sync.disconnect" say:"Disconnected."`
 }
 
 type syncStatusCmd struct {
@@ -192,25 +202,12 @@ func (r *syncRecoveryCmd) Run(c *command) error {
 	return show(c, "sync.export_recovery", struct{}{}, func(r cloudsync.RecoveryResult) { c.sayRecovery(r.Code) })
 }
 
-type syncRotateKeyCmd struct {
-	Yes bool `short:"y" help:"Don't ask for confirmation."`
-}
-
-func (r *syncRotateKeyCmd) Run(c *command) error {
-	if err := c.confirm(r.Yes, "Change the encryption key? Other devices get it with their next sync."); err != nil {
-		return err
-	}
-	return show(c, "sync.rotate_key", struct{}{}, func(r cloudsync.RotateKeyResult) {
-		c.say("New writes use key version %d. %d items will be encrypted again during the next syncs.", r.KeyVersion, r.Queued)
-	})
-}
-
 type syncInviteCmd struct {
 	Name string `arg:"" optional:"" help:"Name of the new device."`
 }
 
-func (i *syncInviteCmd) Run(c *command) error {
-	return show(c, "sync.invite", cloudsync.InviteParams{Name: i.Name}, func(r cloudsync.InviteResult) {
+func (*syncInviteCmd) Run(c *command) error {
+	return answer(c, "sync.invite", func(r cloudsync.InviteResult) {
 		fmt.Fprintln(c.env.Stdout, r.Link)
 		c.say("Run this on the other device before %s, then paste the link: helix sync enroll -", r.ExpiresAt.Local().Format(time.TimeOnly))
 	})
@@ -245,18 +242,6 @@ func (*syncNowCmd) Run(c *command) error {
 	})
 }
 
-type syncPauseCmd struct{}
-
-func (*syncPauseCmd) Run(c *command) error {
-	return show(c, "sync.pause", struct{}{}, func(cloudsync.StatusResult) { c.say("Paused.") })
-}
-
-type syncResumeCmd struct{}
-
-func (*syncResumeCmd) Run(c *command) error {
-	return show(c, "sync.resume", struct{}{}, func(cloudsync.StatusResult) { c.say("Resumed.") })
-}
-
 type syncConflictsCmd struct {
 	Status string `default:"open" enum:"open,resolved,auto,all" help:"Which conflicts (${enum}). In an auto conflict, the later write won."`
 	Limit  int    `default:"50"`
@@ -264,16 +249,14 @@ type syncConflictsCmd struct {
 }
 
 func (l *syncConflictsCmd) Run(c *command) error {
-	return show(c, "sync.conflicts", cloudsync.ConflictsParams{Status: l.Status, Limit: l.Limit, Offset: l.Offset}, func(r cloudsync.ConflictsResult) {
+	return answer(c, "sync.conflicts", func(r cloudsync.ConflictsResult) {
 		if len(r.Conflicts) == 0 {
 			c.say("No conflicts. When two devices change the same field, both versions wait here.")
 			return
 		}
-		rows := [][]string{}
-		for _, x := range r.Conflicts {
-			rows = append(rows, []string{x.ID.String(), x.TableName, first(x.Title, "(no title)"), x.Field, clipText(string(x.Mine)), clipText(string(x.Theirs))})
-		}
-		c.table([]string{"ID", "TABLE", "ITEM", "FIELD", "MINE", "THEIRS"}, rows)
+		list(c, r.Conflicts, "", []string{"ID", "TABLE", "ITEM", "FIELD", "MINE", "THEIRS"}, func(x cloudsync.ConflictInfo) []string {
+			return []string{x.ID.String(), x.TableName, first(x.Title, "(no title)"), x.Field, clipText(string(x.Mine)), clipText(string(x.Theirs))}
+		})
 		if n := len(r.Conflicts) + l.Offset; n < r.Total {
 			c.say("%d of %d. Next: --offset %d", n, r.Total, n)
 		}
@@ -331,11 +314,11 @@ func (s *syncResolveCmd) Run(c *command) error {
 }
 
 type syncUndoCmd struct {
-	Token string `arg:"" help:"What helix sync resolve printed."`
+	Token string `arg:"" param:"undoToken" help:"What helix sync resolve printed."`
 }
 
-func (u *syncUndoCmd) Run(c *command) error {
-	return show(c, "sync.undo_resolve", cloudsync.UndoResolveParams{UndoToken: u.Token}, func(r cloudsync.ResolveResult) {
+func (*syncUndoCmd) Run(c *command) error {
+	return answer(c, "sync.undo_resolve", func(r cloudsync.ResolveResult) {
 		if r.Resolved+r.Skipped == 1 {
 			c.say("The conflict is open again.")
 			return
@@ -345,49 +328,30 @@ func (u *syncUndoCmd) Run(c *command) error {
 }
 
 type syncDeadLettersCmd struct {
-	List    syncDeadListCmd    `cmd:"" default:"1" help:"List them."`
-	Retry   syncDeadRetryCmd   `cmd:"" help:"Retry one with the next sync."`
-	Discard syncDeadDiscardCmd `cmd:"" help:"Save one to a file and stop trying to sync it."`
+	List  syncDeadListCmd `cmd:"" default:"1" help:"List them."`
+	Retry struct {
+		ID uuid.UUID `arg:"" name:"item" param:"id" help:"ID of the item."`
+	} `cmd:"" help:"Retry one with the next sync." call:"sync.retry_dead_letter" say:"It will be sent again with the next sync."`
+	Discard struct {
+		ID uuid.UUID `arg:"" name:"item" param:"id" help:"ID of the item."`
+	} `cmd:"" help:"Save one to a file and stop trying to sync it." call:"sync.discard_dead_letter" say:"Discarded. A copy is in $path."`
 }
 
 type syncDeadListCmd struct{}
 
 func (*syncDeadListCmd) Run(c *command) error {
 	return show(c, "sync.dead_letters", struct{}{}, func(r cloudsync.DeadLettersResult) {
-		if len(r.DeadLetters) == 0 {
-			c.say("Everything is synced.")
-			return
-		}
-		rows := [][]string{}
-		for _, d := range r.DeadLetters {
-			rows = append(rows, []string{d.ID.String(), d.Direction, d.TableName, first(d.Title, d.RowID.String()), d.Message})
-		}
-		c.table([]string{"ID", "DIRECTION", "TABLE", "ITEM", "REASON"}, rows)
+		list(c, r.DeadLetters, "Everything is synced.", []string{"ID", "DIRECTION", "TABLE", "ITEM", "REASON"}, func(d cloudsync.DeadLetterInfo) []string {
+			return []string{d.ID.String(), d.Direction, d.TableName, first(d.Title, d.RowID.String()), d.Message}
+		})
 	})
-}
-
-type syncDeadRetryCmd struct {
-	ID uuid.UUID `arg:"" name:"item" help:"ID of the item."`
-}
-
-func (r *syncDeadRetryCmd) Run(c *command) error {
-	return show(c, "sync.retry_dead_letter", cloudsync.RetryParams{ID: r.ID}, func(json.RawMessage) { c.say("It will be sent again with the next sync.") })
-}
-
-type syncDeadDiscardCmd struct {
-	ID uuid.UUID `arg:"" name:"item" help:"ID of the item."`
-}
-
-func (d *syncDeadDiscardCmd) Run(c *command) error {
-	return show(c, "sync.discard_dead_letter", cloudsync.RetryParams{ID: d.ID}, func(r cloudsync.DiscardResult) { c.say("Discarded. A copy is in %s.", r.Path) })
 }
 
 type syncDevicesCmd struct{}
 
 func (*syncDevicesCmd) Run(c *command) error {
 	return show(c, "sync.devices", struct{}{}, func(r cloudsync.DevicesResult) {
-		rows := [][]string{}
-		for _, d := range r.Devices {
+		list(c, r.Devices, "", []string{"ID", "NAME", "PLATFORM", "LAST SEEN", "STATE"}, func(d cloudsync.DeviceInfo) []string {
 			state := fmt.Sprintf("%d behind", d.Behind)
 			switch {
 			case d.RevokedAt != nil:
@@ -401,31 +365,9 @@ func (*syncDevicesCmd) Run(c *command) error {
 			if d.LastSeen != nil {
 				seen = d.LastSeen.Local().Format(time.DateTime)
 			}
-			rows = append(rows, []string{d.ID.String(), first(d.Name, "(no name)"), d.Platform, seen, state})
-		}
-		c.table([]string{"ID", "NAME", "PLATFORM", "LAST SEEN", "STATE"}, rows)
+			return []string{d.ID.String(), first(d.Name, "(no name)"), d.Platform, seen, state}
+		})
 	})
-}
-
-type syncRenameCmd struct {
-	ID   uuid.UUID `arg:"" name:"device" help:"ID of the device."`
-	Name string    `arg:"" help:"Its new name."`
-}
-
-func (r *syncRenameCmd) Run(c *command) error {
-	return show(c, "sync.rename_device", cloudsync.RenameParams{ID: r.ID, Name: r.Name}, func(json.RawMessage) { c.say("Renamed.") })
-}
-
-type syncRevokeCmd struct {
-	ID  uuid.UUID `arg:"" name:"device" help:"ID of the device."`
-	Yes bool      `short:"y" help:"Don't ask for confirmation."`
-}
-
-func (r *syncRevokeCmd) Run(c *command) error {
-	if err := c.confirm(r.Yes, "End the access of device "+r.ID.String()+"?"); err != nil {
-		return err
-	}
-	return show(c, "sync.revoke_device", cloudsync.RevokeParams{ID: r.ID}, func(json.RawMessage) { c.say("Its access has ended. The data already on it stays there.") })
 }
 
 type syncSelftestCmd struct {
@@ -456,15 +398,4 @@ func (s *syncSelftestCmd) Run(c *command) error {
 		return fault.Internalf(fmt.Errorf("%d checks failed", result.Failed), "The hub does not keep users apart. Run helix sync setup with this version, then the self-test again.")
 	}
 	return nil
-}
-
-type syncDisconnectCmd struct {
-	Yes bool `short:"y" help:"Don't ask for confirmation."`
-}
-
-func (d *syncDisconnectCmd) Run(c *command) error {
-	if err := c.confirm(d.Yes, "Leave the hub? Everything on this device is kept."); err != nil {
-		return err
-	}
-	return show(c, "sync.disconnect", struct{}{}, func(json.RawMessage) { c.say("Disconnected.") })
 }

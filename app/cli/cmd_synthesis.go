@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -100,9 +99,7 @@ func (s *synthesisRunCmd) Run(c *command) error {
 	}
 	job, raw, err := c.followSynthesis(started.JobID)
 	if c.ctx.Err() != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
-		defer cancel()
-		if err := c.conn.Call(ctx, "memory.synthesis_cancel", map[string]any{"jobId": started.JobID}, nil); err == nil {
+		if err := c.callAfterInterrupt("memory.synthesis_cancel", map[string]any{"jobId": started.JobID}, nil); err == nil {
 			c.say("Canceled. Nothing was stored.")
 		}
 		return failed{ExitCode(fault.Canceled)}
@@ -236,11 +233,11 @@ func parseDay(text string) (time.Time, error) {
 }
 
 type synthesisStatusCmd struct {
-	Job string `arg:"" help:"ID of the job."`
+	Job string `arg:"" param:"jobId" help:"ID of the job."`
 }
 
-func (s *synthesisStatusCmd) Run(c *command) error {
-	return show(c, "memory.synthesis_status", map[string]any{"jobId": s.Job}, func(j synthesis.Job) {
+func (*synthesisStatusCmd) Run(c *command) error {
+	return answer(c, "memory.synthesis_status", func(j synthesis.Job) {
 		c.fields("job", j.JobID.String(), "type", j.SynthesisType, "status", j.Status, "stage", j.Stage, "progress", fmt.Sprintf("%.0f %%", 100*j.Progress),
 			"texts", fmt.Sprint(j.Insights.Texts), "patterns", fmt.Sprint(j.Insights.Patterns), "error", j.Error)
 	})
@@ -253,29 +250,20 @@ type synthesisHistoryCmd struct {
 	Status string `default:"" enum:",pending,running,completed,failed,cancelled" placeholder:"STATUS" help:"Only jobs in this state."`
 }
 
-func (s *synthesisHistoryCmd) Run(c *command) error {
-	p := map[string]any{"limit": s.Limit, "offset": s.Offset}
-	setIf(p, "type", s.Type)
-	setIf(p, "status", s.Status)
-	return show(c, "memory.synthesis_history", p, func(r synthesis.HistoryResult) {
-		if len(r.Jobs) == 0 {
-			c.say("No jobs. Start one: `helix synthesis --user-id me`.")
-			return
-		}
-		rows := [][]string{}
-		for _, j := range r.Jobs {
-			rows = append(rows, []string{j.JobID.String(), j.CreatedAt.Local().Format("2006-01-02 15:04"), j.SynthesisType, j.Status, fmt.Sprint(j.Insights.Texts), fmt.Sprint(j.Insights.Patterns)})
-		}
-		c.table([]string{"ID", "STARTED", "TYPE", "STATUS", "TEXTS", "PATTERNS"}, rows)
+func (*synthesisHistoryCmd) Run(c *command) error {
+	return answer(c, "memory.synthesis_history", func(r synthesis.HistoryResult) {
+		list(c, r.Jobs, "No jobs. Start one: `helix synthesis --user-id me`.", []string{"ID", "STARTED", "TYPE", "STATUS", "TEXTS", "PATTERNS"}, func(j synthesis.Job) []string {
+			return []string{j.JobID.String(), j.CreatedAt.Local().Format("2006-01-02 15:04"), j.SynthesisType, j.Status, fmt.Sprint(j.Insights.Texts), fmt.Sprint(j.Insights.Patterns)}
+		})
 	})
 }
 
 type synthesisPatternsCmd struct {
-	ID            string  `arg:"" optional:"" help:"Show this pattern with its evidence."`
+	ID            string  `arg:"" optional:"" param:"-" help:"Show this pattern with its evidence."`
 	Layer         int     `help:"Only this layer, 1 to 7."`
-	Type          string  `help:"Only this type, such as goal or semantic_cluster."`
+	Type          string  `param:"patternType" help:"Only this type, such as goal or semantic_cluster."`
 	Status        string  `help:"active, stale, rejected or superseded. Default: active and stale."`
-	MinConfidence float64 `help:"Only patterns of at least this confidence."`
+	MinConfidence float64 `param:"minConfidence" help:"Only patterns of at least this confidence."`
 	Sort          string  `default:"variety" enum:"variety,confidence,salience,recent" help:"Order (${enum}); variety starts with the most certain of each type."`
 	Limit         int     `default:"50"`
 	Offset        int     `default:"0"`
@@ -290,22 +278,10 @@ func (s *synthesisPatternsCmd) Run(c *command) error {
 			}
 		})
 	}
-	p := map[string]any{"limit": s.Limit, "offset": s.Offset, "sort": s.Sort, "minConfidence": s.MinConfidence}
-	setIf(p, "patternType", s.Type)
-	setIf(p, "status", s.Status)
-	if s.Layer != 0 {
-		p["layer"] = s.Layer
-	}
-	return show(c, "memory.list_patterns", p, func(r synthesis.PatternsResult) {
-		if len(r.Patterns) == 0 {
-			c.say("No patterns. Look for some: `helix synthesis --user-id me`.")
-			return
-		}
-		rows := [][]string{}
-		for _, x := range r.Patterns {
-			rows = append(rows, []string{x.ID.String(), fmt.Sprintf("%.2f", x.Confidence), x.Type, x.Status, strings.ReplaceAll(x.Description, "*", "")})
-		}
-		c.table([]string{"ID", "CONFIDENCE", "TYPE", "STATUS", "DESCRIPTION"}, rows)
+	return answer(c, "memory.list_patterns", func(r synthesis.PatternsResult) {
+		list(c, r.Patterns, "No patterns. Look for some: `helix synthesis --user-id me`.", []string{"ID", "CONFIDENCE", "TYPE", "STATUS", "DESCRIPTION"}, func(x synthesis.Pattern) []string {
+			return []string{x.ID.String(), fmt.Sprintf("%.2f", x.Confidence), x.Type, x.Status, strings.ReplaceAll(x.Description, "*", "")}
+		})
 	})
 }
 
@@ -315,8 +291,6 @@ type synthesisFeedbackCmd struct {
 	Note    string `help:"A note to show with it."`
 }
 
-func (s *synthesisFeedbackCmd) Run(c *command) error {
-	p := map[string]any{"id": s.ID, "verdict": s.Verdict}
-	setIf(p, "note", s.Note)
-	return show(c, "memory.pattern_feedback", p, func(r synthesis.FeedbackResult) { c.printPatternLine(r.Pattern) })
+func (*synthesisFeedbackCmd) Run(c *command) error {
+	return answer(c, "memory.pattern_feedback", func(r synthesis.FeedbackResult) { c.printPatternLine(r.Pattern) })
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/tools"
 )
 
 type toolCmd struct {
@@ -23,7 +23,7 @@ type toolCmd struct {
 	Run      toolRunCmd      `cmd:"" help:"Run a tool, or a file as a draft."`
 	Validate toolValidateCmd `cmd:"" help:"Check a source file."`
 	Test     toolTestCmd     `cmd:"" help:"Run a tool on its samples and compare the results."`
-	Versions toolVersionsCmd `cmd:"" help:"List versions."`
+	Versions toolVersionsCmd `cmd:"" help:"List versions." with:"{\"limit\":100}"`
 	Diff     toolDiffCmd     `cmd:"" help:"Compare two versions."`
 	Rollback struct {
 		toolRef
@@ -54,43 +54,22 @@ type toolCmd struct {
 	Templates toolTemplatesCmd `cmd:"" help:"List templates, or create a tool from one with --new."`
 }
 
-type toolRow struct {
-	ID, Name, Description, Version, Visibility string
-	UsageCount                                 int64
-	LastUsed                                   *time.Time
-	IsEnabled, Suspended                       bool
-	Tags                                       []string
-}
-
 type toolListCmd struct {
 	Query      string   `help:"Words in name or description."`
-	Tag        []string `help:"Only tools with these tags."`
+	Tag        []string `param:"tags" help:"Only tools with these tags."`
 	Visibility string   `help:"private or public."`
 	Enabled    *bool    `help:"Only enabled tools, or disabled ones with --enabled=false."`
 	Limit      int      `default:"50"`
 	Offset     int      `default:"0"`
 }
 
-func (l *toolListCmd) Run(c *command) error {
-	p := map[string]any{"limit": l.Limit, "offset": l.Offset}
-	setIf(p, "query", l.Query)
-	setIf(p, "visibility", l.Visibility)
-	if len(l.Tag) > 0 {
-		p["tags"] = l.Tag
-	}
-	if l.Enabled != nil {
-		p["enabled"] = *l.Enabled
-	}
-	return show(c, "tools.list", p, func(r struct {
-		Tools []toolRow
-		Total int
-	}) {
+func (*toolListCmd) Run(c *command) error {
+	return answer(c, "tools.list", func(r tools.ListResult) {
 		if r.Total == 0 {
 			c.say("No tools. Start from a template: `helix tool templates --new \"Text Counter\"`.")
 			return
 		}
-		rows := [][]string{}
-		for _, t := range r.Tools {
+		list(c, r.Tools, "", []string{"ID", "NAME", "VERSION", "STATE", "RUNS", "DESCRIPTION"}, func(t tools.Summary) []string {
 			state := "enabled"
 			switch {
 			case t.Suspended:
@@ -98,9 +77,8 @@ func (l *toolListCmd) Run(c *command) error {
 			case !t.IsEnabled:
 				state = "disabled"
 			}
-			rows = append(rows, []string{t.ID, t.Name, t.Version, state, fmt.Sprint(t.UsageCount), cut(t.Description, 50)})
-		}
-		c.table([]string{"ID", "NAME", "VERSION", "STATE", "RUNS", "DESCRIPTION"}, rows)
+			return []string{t.ID.String(), t.Name, t.Version, state, fmt.Sprint(t.UsageCount), cut(t.Description, 50)}
+		})
 	})
 }
 
@@ -167,18 +145,7 @@ func (t *toolCreateCmd) Run(c *command) error {
 	return show(c, "tools.create", p, c.created)
 }
 
-type savedTool struct {
-	Tool struct{ ID, Name, Version string }
-
-	Validation struct {
-		Warnings []struct {
-			Message string
-			Line    int
-		}
-	}
-}
-
-func (c *command) created(r savedTool) {
+func (c *command) created(r tools.CreateResult) {
 	fmt.Fprintln(c.env.Stdout, r.Tool.ID)
 	for _, w := range r.Validation.Warnings {
 		c.say("warning: line %d: %s", w.Line, plain(w.Message))
@@ -234,28 +201,18 @@ func (v *toolValidateCmd) Run(c *command) error {
 			return err
 		}
 	}
-	var r validated
-	raw, err := c.call("tools.validate", p, &r)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		if err := c.printJSON(raw); err != nil {
-			return err
-		}
-	} else {
+	err = shown(c, "tools.validate", p, func(r validated) {
 		for _, e := range r.Errors {
 			fmt.Fprintf(c.env.Stdout, "%s:%d:%d: error: %s\n", v.File, e.Line, e.Column, plain(e.Message))
 		}
 		for _, w := range r.Warnings {
 			fmt.Fprintf(c.env.Stdout, "%s:%d:%d: warning: %s\n", v.File, w.Line, w.Column, plain(w.Message))
 		}
+	}, func(r validated) int { return failIf(!r.Valid, ExitCode(fault.Invalid)) })
+	if err == nil {
+		c.say("The source is valid.")
 	}
-	if !r.Valid {
-		return failed{2}
-	}
-	c.say("The source is valid.")
-	return nil
+	return err
 }
 
 type validated struct {
@@ -268,22 +225,11 @@ type validated struct {
 
 type toolVersionsCmd struct{ toolRef }
 
-func (v *toolVersionsCmd) Run(c *command) error {
-	id, err := c.toolID(v.Tool)
-	if err != nil {
-		return err
-	}
-	return show(c, "tools.versions", map[string]any{"toolId": id, "limit": 100}, func(r struct {
-		Versions []struct {
-			Version, DefinitionHash, Note, Author string
-			CreatedAt                             time.Time
-		}
-	}) {
-		rows := [][]string{}
-		for _, v := range r.Versions {
-			rows = append(rows, []string{v.Version, cut(v.DefinitionHash, 13), v.CreatedAt.Local().Format(time.DateTime), v.Author, v.Note})
-		}
-		c.table([]string{"VERSION", "DEFINITION", "SAVED", "BY", "NOTE"}, rows)
+func (*toolVersionsCmd) Run(c *command) error {
+	return answer(c, "tools.versions", func(r tools.VersionsResult) {
+		list(c, r.Versions, "", []string{"VERSION", "DEFINITION", "SAVED", "BY", "NOTE"}, func(v tools.VersionInfo) []string {
+			return []string{v.Version, cut(v.DefinitionHash, 13), v.CreatedAt.Local().Format(time.DateTime), v.Author, v.Note}
+		})
 	})
 }
 
@@ -293,19 +239,8 @@ type toolDiffCmd struct {
 	To   string `arg:""`
 }
 
-func (d *toolDiffCmd) Run(c *command) error {
-	id, err := c.toolID(d.Tool)
-	if err != nil {
-		return err
-	}
-	return show(c, "tools.diff", map[string]any{"toolId": id, "from": d.From, "to": d.To}, func(r struct {
-		Fields []struct {
-			Name     string
-			From, To json.RawMessage
-		}
-		Code         string
-		Capabilities struct{ Added, Removed []string }
-	}) {
+func (*toolDiffCmd) Run(c *command) error {
+	return answer(c, "tools.diff", func(r tools.DiffResult) {
 		for _, f := range r.Fields {
 			fmt.Fprintf(c.env.Stdout, "%s: %s -> %s\n", f.Name, cut(string(f.From), 100), cut(string(f.To), 100))
 		}
@@ -320,30 +255,14 @@ func (d *toolDiffCmd) Run(c *command) error {
 }
 
 type toolUsageCmd struct {
-	Tool  string `arg:"" optional:""`
+	Tool  string `arg:"" optional:"" param:"toolId" ref:"tool"`
 	Limit int    `default:"50"`
 }
 
-func (u *toolUsageCmd) Run(c *command) error {
-	p := map[string]any{"limit": u.Limit}
-	if u.Tool != "" {
-		id, err := c.toolID(u.Tool)
-		if err != nil {
-			return err
-		}
-		p["toolId"] = id
-	}
-	return show(c, "tools.usage", p, func(r struct {
-		Entries []struct {
-			ID, ToolID, ToolName, Status, ErrorMessage, Caller, Version string
-			ExecutionTimeMs                                             float64
-			Timestamp                                                   time.Time
-		}
-	}) {
-		rows := [][]string{}
-		for _, e := range r.Entries {
-			rows = append(rows, []string{e.Timestamp.Local().Format(time.DateTime), first(e.ToolName, e.ToolID), e.Version, e.Status, fmt.Sprintf("%.0f ms", e.ExecutionTimeMs), e.Caller, cut(e.ErrorMessage, 50)})
-		}
-		c.table([]string{"TIME", "TOOL", "VERSION", "RESULT", "TOOK", "CALLER", "ERROR"}, rows)
+func (*toolUsageCmd) Run(c *command) error {
+	return answer(c, "tools.usage", func(r tools.UsageResult) {
+		list(c, r.Entries, "", []string{"TIME", "TOOL", "VERSION", "RESULT", "TOOK", "CALLER", "ERROR"}, func(e tools.UsageEntry) []string {
+			return []string{e.Timestamp.Local().Format(time.DateTime), first(e.ToolName, e.ToolID.String()), e.Version, string(e.Status), fmt.Sprintf("%.0f ms", e.ExecutionTimeMs), e.Caller, cut(e.Error, 50)}
+		})
 	})
 }

@@ -1,18 +1,17 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/tools"
 )
 
 type toolRunCmd struct {
@@ -186,35 +185,19 @@ func (e *toolEditCmd) Run(c *command) error {
 	if got.Tool.Language == "typescript" {
 		ext = ".ts"
 	}
-	f, err := os.CreateTemp("", "helix-tool-*"+ext)
+	code, file, err := c.editText(got.Tool.Code, ext)
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteString(got.Tool.Code); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	editor := first(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
-	cmd := exec.CommandContext(c.ctx, "sh", "-c", editor+` "$1"`, "sh", f.Name())
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fault.Invalidf("The editor ended with an error. Your text is in %s.", f.Name()).WithCause(err)
-	}
-	code, err := os.ReadFile(f.Name())
-	if err != nil {
-		return err
-	}
-	if bytes.Equal(code, []byte(got.Tool.Code)) {
+	if code == got.Tool.Code {
 		c.say("Nothing was changed.")
-		return os.Remove(f.Name())
+		return os.Remove(file)
 	}
-	if err := c.saveCode(id, map[string]any{"code": string(code)}, ""); err != nil {
-		c.say("Not saved. Your text is in %s.", f.Name())
+	if err := c.saveCode(id, map[string]any{"code": code}, ""); err != nil {
+		c.say("Not saved. Your text is in %s.", file)
 		return err
 	}
-	return os.Remove(f.Name())
+	return os.Remove(file)
 }
 
 type toolExportCmd struct {
@@ -248,15 +231,6 @@ type toolImportCmd struct {
 	OnConflict string `default:"rename" enum:"rename,replace,skip" help:"If a name is taken (${enum})."`
 }
 
-type importItems struct {
-	Items []struct {
-		Name, Action          string
-		Signature             struct{ State, Fingerprint, Signer string }
-		RequestedCapabilities []string
-		Warnings              []string
-	}
-}
-
 func (i *toolImportCmd) Run(c *command) error {
 	p := map[string]any{"onConflict": i.OnConflict, "dryRun": true}
 	if b, err := os.ReadFile(i.Source); err == nil {
@@ -267,7 +241,7 @@ func (i *toolImportCmd) Run(c *command) error {
 	} else {
 		p["url"] = i.Source
 	}
-	var r importItems
+	var r tools.ImportResult
 	raw, err := c.call("tools.import", p, &r)
 	if err != nil {
 		return err
@@ -291,14 +265,8 @@ func (i *toolImportCmd) Run(c *command) error {
 	}
 	p["dryRun"] = false
 	// The commit contains what was reviewed, so a source that changed meanwhile is rejected.
-	var reviewed struct {
-		Items []struct{ DefinitionHash string }
-	}
-	if err := json.Unmarshal(raw, &reviewed); err != nil {
-		return err
-	}
 	hashes := []string{}
-	for _, it := range reviewed.Items {
+	for _, it := range r.Items {
 		hashes = append(hashes, it.DefinitionHash)
 	}
 	p["reviewed"] = hashes
@@ -372,24 +340,15 @@ type toolTemplatesCmd struct {
 	Name string `help:"Name of the new tool; default: the template's."`
 }
 
-type template struct {
-	ID, Name, Description, Code, Language string
-	Parameters                            json.RawMessage
-	Capabilities                          []string
-	SampleParams                          json.RawMessage
-}
-
 func (t *toolTemplatesCmd) Run(c *command) error {
 	if t.New == "" {
-		return show(c, "tools.templates", struct{}{}, func(r struct{ Templates []template }) {
-			rows := [][]string{}
-			for _, t := range r.Templates {
-				rows = append(rows, []string{t.ID, t.Name, t.Description})
-			}
-			c.table([]string{"ID", "NAME", "DESCRIPTION"}, rows)
+		return show(c, "tools.templates", struct{}{}, func(r tools.TemplatesResult) {
+			list(c, r.Templates, "", []string{"ID", "NAME", "DESCRIPTION"}, func(t tools.Template) []string {
+				return []string{t.ID, t.Name, t.Description}
+			})
 		})
 	}
-	var r struct{ Templates []template }
+	var r tools.TemplatesResult
 	if _, err := c.call("tools.templates", struct{}{}, &r); err != nil {
 		return err
 	}
@@ -398,7 +357,7 @@ func (t *toolTemplatesCmd) Run(c *command) error {
 			continue
 		}
 		p := map[string]any{"name": first(t.Name, tpl.Name), "description": tpl.Description, "code": tpl.Code, "parameters": tpl.Parameters, "capabilities": tpl.Capabilities}
-		setIf(p, "language", tpl.Language)
+		setIf(p, "language", string(tpl.Language))
 		return show(c, "tools.create", p, c.created)
 	}
 	return fault.NotFoundf("No template is named %q. `helix tool templates` lists them.", t.New)

@@ -38,11 +38,9 @@ func (l *trashListCmd) Run(c *command) error {
 			c.say("Nothing in the trash matches.")
 			return
 		}
-		rows := [][]string{}
-		for _, it := range r.Items {
-			rows = append(rows, []string{it.ID.String(), it.Kind, first(it.Name, "(no title)"), first(it.By, "unknown"), it.DeletedAt.Local().Format(time.DateTime), it.PurgeAt.Local().Format(time.DateOnly)})
-		}
-		c.table([]string{"ID", "KIND", "NAME", "DELETED BY", "DELETED", "KEPT UNTIL"}, rows)
+		list(c, r.Items, "", []string{"ID", "KIND", "NAME", "DELETED BY", "DELETED", "KEPT UNTIL"}, func(it trash.Item) []string {
+			return []string{it.ID.String(), it.Kind, first(it.Name, "(no title)"), first(it.By, "unknown"), it.DeletedAt.Local().Format(time.DateTime), it.PurgeAt.Local().Format(time.DateOnly)}
+		})
 		if n := len(r.Items) + r.Offset; n < r.Total {
 			c.say("%d of %d. Next: --offset %d", n, r.Total, n)
 		}

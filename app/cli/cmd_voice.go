@@ -151,15 +151,13 @@ func (v *voiceSearchCmd) Run(c *command) error {
 			c.say("No results.")
 			return
 		}
-		rows := [][]string{}
-		for _, h := range r.Results {
+		list(c, r.Results, "", []string{"RECORDED", "TITLE", "AT", "TEXT"}, func(h voice.Hit) []string {
 			at := "-"
 			if h.StartMs >= 0 {
 				at = clock(h.StartMs)
 			}
-			rows = append(rows, []string{h.RecordedAt.Local().Format(time.DateTime), first(h.Title, "(no title)"), at, h.Snippet})
-		}
-		c.table([]string{"RECORDED", "TITLE", "AT", "TEXT"}, rows)
+			return []string{h.RecordedAt.Local().Format(time.DateTime), first(h.Title, "(no title)"), at, h.Snippet}
+		})
 		if n := len(r.Results) + v.Offset; n < r.Total {
 			c.say("%d of %d. Next: --offset %d", n, r.Total, n)
 		}
@@ -188,28 +186,25 @@ func clock(ms int64) string {
 
 type voiceListCmd struct {
 	Query  string   `arg:"" optional:"" help:"Words of the text, the title or the tags."`
-	Tag    []string `help:"Only memos with this tag; may be repeated."`
+	Tag    []string `param:"tags" help:"Only memos with this tag; may be repeated."`
 	Status string   `enum:",pending,processing,completed,failed" default:"" help:"pending, processing, completed or failed."`
 	Limit  int      `default:"50"`
 	Offset int      `default:"0"`
 }
 
 func (v *voiceListCmd) Run(c *command) error {
-	p := voice.ListParams{Query: v.Query, Tags: v.Tag, Status: v.Status, Limit: v.Limit, Offset: v.Offset}
-	return show(c, "voice.list_memos", p, func(r voice.ListResult) {
+	return answer(c, "voice.list_memos", func(r voice.ListResult) {
 		if len(r.Memos) == 0 {
 			c.say("No memos. Store a recording with: helix voice transcribe FILE --store")
 			return
 		}
-		rows := [][]string{}
-		for _, m := range r.Memos {
+		list(c, r.Memos, "", []string{"ID", "RECORDED", "LENGTH", "STATUS", "TITLE", "TEXT"}, func(m voice.Memo) []string {
 			length := "-"
 			if m.DurationMs != nil {
 				length = clock(*m.DurationMs)
 			}
-			rows = append(rows, []string{m.ID.String(), m.RecordedAt.Local().Format(time.DateTime), length, m.Status, first(m.Title, "(no title)"), cut(first(m.Text, m.Error), 60)})
-		}
-		c.table([]string{"ID", "RECORDED", "LENGTH", "STATUS", "TITLE", "TEXT"}, rows)
+			return []string{m.ID.String(), m.RecordedAt.Local().Format(time.DateTime), length, m.Status, first(m.Title, "(no title)"), cut(first(m.Text, m.Error), 60)}
+		})
 		if n := len(r.Memos) + v.Offset; n < r.Total {
 			c.say("%d of %d. Next: --offset %d", n, r.Total, n)
 		}
@@ -217,70 +212,46 @@ func (v *voiceListCmd) Run(c *command) error {
 }
 
 type voiceQueueCmd struct {
-	List  voiceQueueListCmd  `cmd:"" default:"1" help:"List recordings that wait, are being transcribed or failed."`
-	Retry voiceQueueRetryCmd `cmd:"" help:"Transcribe a recording again that failed or waits."`
-	Skip  voiceQueueSkipCmd  `cmd:"" help:"Leave a recording without its transcript."`
+	List  voiceQueueListCmd     `cmd:"" default:"1" help:"List recordings that wait, are being transcribed or failed."`
+	Retry struct{ voiceJobArg } `cmd:"" help:"Transcribe a recording again that failed or waits." call:"voice.retry" say:"It will be transcribed again."`
+	Skip  struct{ voiceJobArg } `cmd:"" help:"Leave a recording without its transcript." call:"voice.skip" say:"Skipped. The recording is kept."`
 }
 
 type voiceQueueListCmd struct{}
 
 func (*voiceQueueListCmd) Run(c *command) error {
 	return show(c, "voice.queue", struct{}{}, func(r voice.QueueResult) {
-		if len(r.Jobs) == 0 {
-			c.say("The queue is empty.")
-			return
-		}
-		rows := [][]string{}
-		for _, j := range r.Jobs {
+		list(c, r.Jobs, "The queue is empty.", []string{"ID", "TITLE", "ENGINE", "STATUS", "ATTEMPTS", "NEXT", "ERROR"}, func(j voice.Job) []string {
 			next := "-"
 			if j.NextAttempt != nil {
 				next = j.NextAttempt.Local().Format(time.DateTime)
 			}
-			rows = append(rows, []string{j.ID.String(), first(j.Title, "(no title)"), j.Engine, j.Status, fmt.Sprintf("%d/%d", j.Attempts, j.MaxAttempts), next, j.Error})
-		}
-		c.table([]string{"ID", "TITLE", "ENGINE", "STATUS", "ATTEMPTS", "NEXT", "ERROR"}, rows)
+			return []string{j.ID.String(), first(j.Title, "(no title)"), j.Engine, j.Status, fmt.Sprintf("%d/%d", j.Attempts, j.MaxAttempts), next, j.Error}
+		})
 	})
 }
 
 type voiceJobArg struct {
-	ID uuid.UUID `arg:"" help:"The id of the job, from helix voice queue."`
-}
-
-type voiceQueueRetryCmd struct{ voiceJobArg }
-
-func (v *voiceQueueRetryCmd) Run(c *command) error {
-	return show(c, "voice.retry", voice.JobParams{JobID: v.ID}, func(voice.TranscribeResult) { c.say("It will be transcribed again.") })
-}
-
-type voiceQueueSkipCmd struct{ voiceJobArg }
-
-func (v *voiceQueueSkipCmd) Run(c *command) error {
-	return show(c, "voice.skip", voice.JobParams{JobID: v.ID}, func(voice.TranscribeResult) { c.say("Skipped. The recording is kept.") })
+	ID uuid.UUID `arg:"" param:"jobId" help:"The id of the job, from helix voice queue."`
 }
 
 type voiceModelsCmd struct {
-	List    voiceModelsListCmd    `cmd:"" default:"1" help:"List the engines that transcribe, and their models."`
-	Install voiceModelsInstallCmd `cmd:"" help:"Download a model for whisper.cpp. Ctrl+C pauses; the same command continues."`
-	Remove  voiceModelsRemoveCmd  `cmd:"" help:"Delete a model from this device, or what was downloaded of it."`
+	List    voiceModelsListCmd      `cmd:"" default:"1" help:"List the engines that transcribe, and their models."`
+	Install voiceModelsInstallCmd   `cmd:"" help:"Download a model for whisper.cpp. Ctrl+C pauses; the same command continues."`
+	Remove  struct{ voiceModelArg } `cmd:"" help:"Delete a model from this device, or what was downloaded of it." call:"voice.remove_model" say:"Removed."`
 }
 
 type voiceModelArg struct {
-	ID string `arg:"" help:"The id of the model, from helix voice models."`
+	ID string `arg:"" param:"model" help:"The id of the model, from helix voice models."`
 }
 
 type voiceModelsInstallCmd struct{ voiceModelArg }
 
-func (v *voiceModelsInstallCmd) Run(c *command) error {
+func (*voiceModelsInstallCmd) Run(c *command) error {
 	c.Timeout = max(c.Timeout, 12*time.Hour)
-	return show(c, "voice.install_model", voice.ModelParams{Model: v.ID}, func(voice.EnginesResult) {
+	return answer(c, "voice.install_model", func(voice.EnginesResult) {
 		c.say("Installed. Use it with: helix rpc voice.update_settings '{\"localEngine\":\"whispercpp\"}'")
 	})
-}
-
-type voiceModelsRemoveCmd struct{ voiceModelArg }
-
-func (v *voiceModelsRemoveCmd) Run(c *command) error {
-	return show(c, "voice.remove_model", voice.ModelParams{Model: v.ID}, func(voice.EnginesResult) { c.say("Removed.") })
 }
 
 type voiceModelsListCmd struct{}

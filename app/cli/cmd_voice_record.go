@@ -116,19 +116,13 @@ type voiceCommandsListCmd struct{}
 
 func (*voiceCommandsListCmd) Run(c *command) error {
 	return show(c, "voice.list_commands", struct{}{}, func(r voice.CommandList) {
-		if len(r.Commands) == 0 {
-			c.say("No commands. Add them on the Voice screen, or with helix rpc voice.create_command.")
-			return
-		}
-		rows := [][]string{}
-		for _, x := range r.Commands {
+		list(c, r.Commands, "No commands. Add them on the Voice screen, or with helix rpc voice.create_command.", []string{"PHRASE", "ACTION", "RISK", "USED", "PROBLEM"}, func(x voice.Command) []string {
 			problem := plain(x.Problem)
 			if !x.Enabled {
 				problem = "disabled"
 			}
-			rows = append(rows, []string{plain(x.TriggerPhrase), x.ActionType + " " + plain(x.ToolID+x.SkillID+x.NavigationTarget+x.SystemAction), x.RiskTier, fmt.Sprint(x.UsageCount), problem})
-		}
-		c.table([]string{"PHRASE", "ACTION", "RISK", "USED", "PROBLEM"}, rows)
+			return []string{plain(x.TriggerPhrase), x.ActionType + " " + plain(x.ToolID+x.SkillID+x.NavigationTarget+x.SystemAction), x.RiskTier, fmt.Sprint(x.UsageCount), problem}
+		})
 	})
 }
 

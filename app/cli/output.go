@@ -49,6 +49,20 @@ func (c *command) table(header []string, rows [][]string) {
 	_ = w.Flush() // standard output is closed
 }
 
+// list prints a table with a row for each item. Without items it prints none as a message, unless
+// that is empty.
+func list[T any](c *command, items []T, none string, header []string, row func(T) []string) {
+	if len(items) == 0 && none != "" {
+		c.say("%s", none)
+		return
+	}
+	rows := make([][]string, len(items))
+	for i, x := range items {
+		rows[i] = row(x)
+	}
+	c.table(header, rows)
+}
+
 // fields prints aligned "name: value" lines in the given order, without empty values.
 func (c *command) fields(kv ...string) {
 	w := tabwriter.NewWriter(c.env.Stdout, 0, 4, 2, ' ', 0)

@@ -224,13 +224,11 @@ func (s *Service) Cancel(ctx context.Context, p TurnParams) (StateResult, error)
 		return StateResult{"idle"}, nil
 	}
 	type open struct{ turn, session uuid.UUID }
-	var list []open
-	err = s.db.Write(ctx, func(tx *storage.Tx) error { // recorded first, together with its subagents
-		list, err = storage.Collect(tx.Select(turnsBelow+` UPDATE agent_turns SET cancel_requested_at = ?2 WHERE id IN (SELECT id FROM below) AND user_id = ?3 AND state IN ('queued', 'running', 'waiting') RETURNING id, session_id`, turn, tx.Now, l.user), func(row storage.Row) (o open, err error) {
+	list, err := storage.Result(ctx, s.db.Write, func(tx *storage.Tx) ([]open, error) {
+		return storage.Collect(tx.Select(turnsBelow+` UPDATE agent_turns SET cancel_requested_at = ?2 WHERE id IN (SELECT id FROM below) AND user_id = ?3 AND state IN ('queued', 'running', 'waiting') RETURNING id, session_id`, turn, tx.Now, l.user), func(row storage.Row) (o open, err error) {
 			err = row.Scan(&o.turn, &o.session)
 			return o, err
 		})
-		return err
 	})
 	if err != nil {
 		return StateResult{}, err
@@ -286,10 +284,8 @@ func (s *Service) CancelAll(ctx context.Context, _ struct{}) (CountResult, error
 // cancelAll ends the turns of one session and its subagents, or of all sessions. Waiting turns are
 // ended first, so that none of them starts.
 func (s *Service) cancelAll(ctx context.Context, session *uuid.UUID) (out CountResult, err error) {
-	var open []Turn
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		open, err = turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting') AND (? IS NULL OR session_id IN (`+sessionsBelow+` SELECT id FROM below)) ORDER BY state = 'queued' DESC`, identity.UserID(ctx), session, session)
-		return err
+	open, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]Turn, error) {
+		return turnRows(tx, `WHERE user_id = ? AND state IN ('queued', 'running', 'waiting') AND (? IS NULL OR session_id IN (`+sessionsBelow+` SELECT id FROM below)) ORDER BY state = 'queued' DESC`, identity.UserID(ctx), session, session)
 	})
 	for _, t := range open {
 		if _, err := s.Cancel(ctx, TurnParams{t.SessionID, &t.TurnID}); err != nil {

@@ -230,14 +230,12 @@ func (s *Service) resume(ctx context.Context) error {
 		return err
 	}
 	type open struct{ session, user uuid.UUID }
-	var list []open
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = storage.Collect(tx.Select(`SELECT DISTINCT t.session_id, t.user_id FROM agent_turns t INDEXED BY agent_turns_open JOIN sessions s ON s.id = t.session_id
+	list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]open, error) {
+		return storage.Collect(tx.Select(`SELECT DISTINCT t.session_id, t.user_id FROM agent_turns t INDEXED BY agent_turns_open JOIN sessions s ON s.id = t.session_id
 			WHERE t.state IN ('queued', 'running', 'waiting') AND s.device_id = ?`, s.db.Device().ID), func(row storage.Row) (o open, err error) {
 			err = row.Scan(&o.session, &o.user)
 			return o, err
 		})
-		return err
 	})
 	if err != nil {
 		return err

@@ -357,13 +357,11 @@ func (s *Service) report(ctx context.Context, l *live, t Turn) error {
 // reportAll sends the reports that the last shutdown interrupted.
 func (s *Service) reportAll(ctx context.Context) error {
 	type owed struct{ turn, session, user uuid.UUID }
-	var list []owed
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = storage.Collect(tx.Select(`SELECT id, session_id, user_id FROM agent_turns WHERE report_to IS NOT NULL AND finished_at IS NOT NULL`), func(row storage.Row) (o owed, err error) {
+	list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]owed, error) {
+		return storage.Collect(tx.Select(`SELECT id, session_id, user_id FROM agent_turns WHERE report_to IS NOT NULL AND finished_at IS NOT NULL`), func(row storage.Row) (o owed, err error) {
 			err = row.Scan(&o.turn, &o.session, &o.user)
 			return o, err
 		})
-		return err
 	})
 	for _, o := range list {
 		user := s.asUser(ctx, o.user)

@@ -499,10 +499,8 @@ func (s *Service) ownTools() []tool {
 				Seq   int64
 				Limit int
 			}) (ownResult, error) {
-				var list []Message
-				err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-					list, err = s.messageRows(tx, `WHERE m.session_id = ? AND m.seq >= ? ORDER BY m.seq LIMIT ?`, l.id, in.Seq, cmp.Or(in.Limit, 10))
-					return err
+				list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]Message, error) {
+					return s.messageRows(tx, `WHERE m.session_id = ? AND m.seq >= ? ORDER BY m.seq LIMIT ?`, l.id, in.Seq, cmp.Or(in.Limit, 10))
 				})
 				return ownResult{value: map[string]any{"messages": list}}, err
 			})),

@@ -50,11 +50,10 @@ func (s *Service) Trash() trash.Kind {
 // so call it once after purging many chats.
 func (s *Service) ForgetPurged(ctx context.Context) error {
 	for n := forgetBatch; n == forgetBatch; {
-		var gone []int64
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-			gone, err = storage.Collect(tx.Select(`SELECT f.rowid FROM session_messages_fts f WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.id = f.message_id) LIMIT ?`, forgetBatch), storage.RowTo[int64])
-			return err
-		}); err != nil {
+		gone, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]int64, error) {
+			return storage.Collect(tx.Select(`SELECT f.rowid FROM session_messages_fts f WHERE NOT EXISTS (SELECT 1 FROM session_messages m WHERE m.id = f.message_id) LIMIT ?`, forgetBatch), storage.RowTo[int64])
+		})
+		if err != nil {
 			return err
 		}
 		if err := s.db.Write(ctx, func(tx *storage.Tx) error {

@@ -280,10 +280,8 @@ func (s *Service) Run(ctx context.Context) error {
 			s.log.Warn("store the counts of rejected messages", "err", err)
 		}
 	}()
-	var rows []channelRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		rows, err = channelRows(tx, `WHERE enabled AND device_id = ? AND deleted_at IS NULL`, s.db.Device().ID)
-		return err
+	rows, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]channelRow, error) {
+		return channelRows(tx, `WHERE enabled AND device_id = ? AND deleted_at IS NULL`, s.db.Device().ID)
 	})
 	switch {
 	case ctx.Err() != nil:

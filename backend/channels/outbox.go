@@ -121,11 +121,8 @@ func (s *Service) recoverSending(ctx context.Context, c *channelRow) error {
 func (r *runner) send(ctx context.Context) (wait time.Duration, err error) {
 	s := r.s
 	for ctx.Err() == nil {
-		var list []outboxRow
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-			list, err = heads(tx, r.c.id)
-			return err
-		}); err != nil {
+		list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]outboxRow, error) { return heads(tx, r.c.id) })
+		if err != nil {
 			return 0, err
 		}
 		if len(list) == 0 {

@@ -49,11 +49,9 @@ func (r *runner) progress(ctx context.Context) {
 
 // openContexts returns the conversations with running turns.
 func (r *runner) openContexts(ctx context.Context) (open []string, err error) {
-	err = r.s.db.Read(ctx, func(tx *storage.Tx) error {
-		open, err = storage.Collect(tx.Select(`SELECT DISTINCT context_id FROM channel_inbox WHERE channel_id = ? AND state = 'submitted'`, r.c.id), storage.RowTo[string])
-		return err
+	return storage.Result(ctx, r.s.db.Read, func(tx *storage.Tx) ([]string, error) {
+		return storage.Collect(tx.Select(`SELECT DISTINCT context_id FROM channel_inbox WHERE channel_id = ? AND state = 'submitted'`, r.c.id), storage.RowTo[string])
 	})
-	return open, err
 }
 
 func (r *runner) showProgress(ctx context.Context, adapter Progress, shown map[string]*working, open []string) {

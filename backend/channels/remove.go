@@ -111,10 +111,8 @@ func (s *Service) purgeNamed(tx *storage.Tx, name string) error {
 
 // purgeRemoved deletes the channels whose removal can no longer be undone.
 func (s *Service) purgeRemoved(ctx context.Context) error {
-	var rows []channelRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		rows, err = channelRows(tx, `WHERE deleted_at < ?`, s.o.Clock.Now().Add(-keepRemoved))
-		return err
+	rows, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]channelRow, error) {
+		return channelRows(tx, `WHERE deleted_at < ?`, s.o.Clock.Now().Add(-keepRemoved))
 	})
 	for i := range rows {
 		if err := s.db.Write(as(ctx, rows[i].user), func(tx *storage.Tx) error { return s.purge(tx, &rows[i]) }); err != nil {

@@ -125,11 +125,7 @@ func (s *Service) halt(id uuid.UUID) {
 // restart applies changes of a channel.
 func (s *Service) restart(ctx context.Context, id uuid.UUID) error {
 	s.halt(id)
-	var c channelRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		c, err = loadChannel(tx, id)
-		return err
-	})
+	c, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (channelRow, error) { return loadChannel(tx, id) })
 	if err != nil {
 		return err
 	}

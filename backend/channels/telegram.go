@@ -372,11 +372,7 @@ func (t *telegram) Status(ctx context.Context, contextID, ref, text string) (str
 // removeWebhook makes Telegram keep the messages of a channel's bot for polling. It is done only when a
 // person asks for it: another program may depend on the webhook.
 func (s *Service) removeWebhook(ctx context.Context, id uuid.UUID) error {
-	var c channelRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		c, err = loadChannel(tx, id)
-		return err
-	})
+	c, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (channelRow, error) { return loadChannel(tx, id) })
 	if err != nil {
 		return err
 	}

@@ -184,11 +184,7 @@ func (s *Service) asUser(ctx context.Context) context.Context {
 }
 
 func (s *Service) local(ctx context.Context) (l local, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		l, err = readLocal(tx)
-		return err
-	})
-	return l, err
+	return storage.Result(ctx, s.db.Read, readLocal)
 }
 
 // Names of the secrets that sync stores.

@@ -22,11 +22,7 @@ var hubFiles embed.FS
 // no foreign keys between synced rows, because a child may arrive before its parent, and no unique index
 // other than the primary key, so that ids of other users can neither collide nor be probed.
 func HubTables(ctx context.Context, db *storage.DB) ([]byte, error) {
-	var tables []table
-	err := db.Read(ctx, func(tx *storage.Tx) (err error) {
-		tables, err = readTables(tx)
-		return err
-	})
+	tables, err := storage.Result(ctx, db.Read, readTables)
 	if err != nil {
 		return nil, err
 	}

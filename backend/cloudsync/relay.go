@@ -181,11 +181,8 @@ func (r *relay) tell(ctx context.Context) error {
 	defer r.mu.Unlock()
 	for user, last := range r.last {
 		for more := true; more; {
-			var frames []frame
-			if err := r.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-				frames, err = r.s.relayFrames(tx, user, last, relayPage)
-				return err
-			}); err != nil {
+			frames, err := storage.Result(ctx, r.s.db.Read, func(tx *storage.Tx) ([]frame, error) { return r.s.relayFrames(tx, user, last, relayPage) })
+			if err != nil {
 				return err
 			}
 			for _, f := range frames {

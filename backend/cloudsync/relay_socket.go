@@ -183,11 +183,8 @@ func (k *relaySocket) catchUp(ctx context.Context) bool {
 		k.mu.Lock()
 		after := k.cursor
 		k.mu.Unlock()
-		var frames []frame
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-			frames, err = s.relayFrames(tx, k.id.User, after, relayPage)
-			return err
-		}); err != nil {
+		frames, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]frame, error) { return s.relayFrames(tx, k.id.User, after, relayPage) })
+		if err != nil {
 			return false
 		}
 		for _, f := range frames {

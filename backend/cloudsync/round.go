@@ -178,11 +178,10 @@ var errTooOld = fault.Deniedf("The hub takes no changes from this version of Hel
 // fetchStale fetches rows whose push was rejected as stale and that the feed did not return,
 // because this device had already read past their entries.
 func (s *Service) fetchStale(ctx context.Context, h link, r *Round) error {
-	var stale []rowKey
-	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		stale, err = storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_outbox WHERE attempts > 0 AND parked = 0`), scanKey)
-		return err
-	}); err != nil {
+	stale, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]rowKey, error) {
+		return storage.Collect(tx.Select(`SELECT tbl, row_id FROM sync_outbox WHERE attempts > 0 AND parked = 0`), scanKey)
+	})
+	if err != nil {
 		return err
 	}
 	for _, k := range stale {

@@ -41,9 +41,7 @@ func (s *Service) RunImage(ctx context.Context, p RunImageParams) (out RunResult
 		return out, fault.Limitf("The parameters have %d bytes; a container takes at most %d.", len(p.Params), container.MaxInput)
 	}
 	out.RunID = storage.NewID()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	leave, err := s.enter(out.RunID, id.User, out.RunID, cancel)
+	ctx, leave, err := s.enter(ctx, out.RunID, id.User, out.RunID)
 	if err != nil {
 		return out, err
 	}

@@ -74,11 +74,7 @@ func (s *Service) Run(ctx context.Context, p RunParams) (RunResult, error) {
 }
 
 func (s *Service) find(ctx context.Context, id *uuid.UUID, name string) (t *Tool, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		t, err = load(tx, id, name)
-		return err
-	})
-	return t, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) { return load(tx, id, name) })
 }
 
 // check carries out every check that needs neither a permission nor the engine.
@@ -118,9 +114,7 @@ func (s *Service) run(ctx context.Context, t *Tool, r *callable.Request) (out Ru
 		return out, fault.New(fault.Canceled, "The run was canceled before it started.").WithCause(err)
 	}
 	out.RunID = storage.NewID()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	leave, err := s.enter(t.ID, t.user, out.RunID, cancel)
+	ctx, leave, err := s.enter(ctx, t.ID, t.user, out.RunID)
 	if err != nil {
 		return out, err
 	}
@@ -199,8 +193,8 @@ func (s *Service) removed(user uuid.UUID, run RunChanged, used Usage) {
 	publish(s, user, run)
 }
 
-// enter counts a run against the limit of its user. leave ends it.
-func (s *Service) enter(tool, user, run uuid.UUID, cancel context.CancelCauseFunc) (leave func(), err error) {
+// enter counts a run against the limit of its user and makes it end with Kill. leave ends it.
+func (s *Service) enter(ctx context.Context, tool, user, run uuid.UUID) (_ context.Context, leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -210,13 +204,15 @@ func (s *Service) enter(tool, user, run uuid.UUID, cancel context.CancelCauseFun
 		}
 	}
 	if n >= perUser {
-		return nil, fault.Limitf("%d containers of yours are running. Wait for one to end.", perUser)
+		return nil, nil, fault.Limitf("%d containers of yours are running. Wait for one to end.", perUser)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
 	s.running[run] = &inProgress{tool, user, cancel}
-	return func() {
+	return ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.running, run)
+		cancel(nil)
 	}, nil
 }
 

@@ -100,11 +100,9 @@ func load(tx *storage.Tx, id *uuid.UUID, name string) (*Tool, error) {
 
 // tools returns the tools of the user that are not revoked, by name.
 func (s *Service) tools(ctx context.Context) (list []*Tool, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		list, err = storage.Collect(tx.Select(`SELECT `+toolColumns+` WHERE user_id = ? AND status <> 'revoked' ORDER BY name`, identity.UserID(ctx)), scanTool)
-		return err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]*Tool, error) {
+		return storage.Collect(tx.Select(`SELECT `+toolColumns+` WHERE user_id = ? AND status <> 'revoked' ORDER BY name`, identity.UserID(ctx)), scanTool)
 	})
-	return list, err
 }
 
 // SecretUsers calls add with the name and the user of each secret that the caller's tools may send.

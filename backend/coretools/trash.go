@@ -189,11 +189,9 @@ func (a *area) move(from, to string) error {
 
 // token stores the information to undo the change in dir.
 func (s *Service) token(ctx context.Context, area, dir string) (token string, err error) {
-	err = s.o.DB.Write(ctx, func(tx *storage.Tx) error {
-		token, err = tx.KeepUndo(identity.UserID(ctx), undoAct, undoState{area, path.Base(dir)})
-		return err
+	return storage.Result(ctx, s.o.DB.Write, func(tx *storage.Tx) (string, error) {
+		return tx.KeepUndo(identity.UserID(ctx), undoAct, undoState{area, path.Base(dir)})
 	})
-	return token, err
 }
 
 // UndoParams identifies a change.

@@ -67,10 +67,8 @@ func (p provider) Find(ctx context.Context, id, name string) ([]callable.Info, e
 // List implements callable.Provider. It returns the operations of tools that can run.
 func (p provider) List(ctx context.Context) ([]callable.Info, error) {
 	out := []callable.Info{}
-	var tools []*Tool
-	err := p.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		tools, err = storage.Collect(tx.Select(`SELECT `+toolColumns+fromTools+`WHERE t.user_id = ? AND `+statusHere+` = 'active' ORDER BY t.name`, identity.UserID(ctx)), scanTool)
-		return err
+	tools, err := storage.Result(ctx, p.s.db.Read, func(tx *storage.Tx) ([]*Tool, error) {
+		return storage.Collect(tx.Select(`SELECT `+toolColumns+fromTools+`WHERE t.user_id = ? AND `+statusHere+` = 'active' ORDER BY t.name`, identity.UserID(ctx)), scanTool)
 	})
 	for _, t := range tools {
 		l, err := p.s.open(ctx, t)

@@ -76,11 +76,9 @@ func (s *Service) Catalogs(ctx context.Context, _ struct{}) (CatalogsResult, err
 }
 
 func (s *Service) catalogs(ctx context.Context) (list []Catalog, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = storage.Collect(tx.Select(`SELECT `+catalogColumns+`WHERE user_id = ? ORDER BY created_at, id`, identity.UserID(ctx)), scanCatalog)
-		return err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]Catalog, error) {
+		return storage.Collect(tx.Select(`SELECT `+catalogColumns+`WHERE user_id = ? ORDER BY created_at, id`, identity.UserID(ctx)), scanCatalog)
 	})
-	return list, err
 }
 
 // CatalogAddParams name a folder or the address of a list.
@@ -175,9 +173,8 @@ func (s *Service) CatalogRefresh(ctx context.Context, p CatalogParams) (Catalogs
 }
 
 func (s *Service) catalog(ctx context.Context, id uuid.UUID) (c Catalog, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		c, err = scanCatalog(tx.QueryRow(`SELECT `+catalogColumns+`WHERE id = ? AND user_id = ?`, id, identity.UserID(ctx)))
-		return err
+	c, err = storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Catalog, error) {
+		return scanCatalog(tx.QueryRow(`SELECT `+catalogColumns+`WHERE id = ? AND user_id = ?`, id, identity.UserID(ctx)))
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errNoCatalog()
@@ -411,10 +408,8 @@ type cachedList struct {
 
 // catalogDocuments returns what the user's catalogs have. A folder with changes is read again.
 func (s *Service) catalogDocuments(ctx context.Context) (docs []*document, skipped []SkippedSource, err error) {
-	var list []Catalog
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { // lists, which may be long, are kept in memory
-		list, err = storage.Collect(tx.Select(`SELECT id, user_id, kind, location, CASE kind WHEN 'dir' THEN entries ELSE '[]' END, signature, error, read_at FROM discovery_catalog WHERE user_id = ? ORDER BY created_at, id`, identity.UserID(ctx)), scanCatalog)
-		return err
+	list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]Catalog, error) {
+		return storage.Collect(tx.Select(`SELECT id, user_id, kind, location, CASE kind WHEN 'dir' THEN entries ELSE '[]' END, signature, error, read_at FROM discovery_catalog WHERE user_id = ? ORDER BY created_at, id`, identity.UserID(ctx)), scanCatalog)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -512,10 +507,8 @@ func (s *Service) refreshLists(ctx context.Context) {
 	if !s.online() {
 		return
 	}
-	var old []Catalog
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		old, err = storage.Collect(tx.Select(`SELECT `+catalogColumns+`WHERE kind = 'list' AND read_at < ?`, tx.Now.Add(-listMaxAge)), scanCatalog)
-		return err
+	old, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]Catalog, error) {
+		return storage.Collect(tx.Select(`SELECT `+catalogColumns+`WHERE kind = 'list' AND read_at < ?`, tx.Now.Add(-listMaxAge)), scanCatalog)
 	})
 	for i := range old {
 		if err == nil {

@@ -191,9 +191,8 @@ type ExecutionParams = CancelParams
 
 // Execution returns one run with its input and output.
 func (s *Service) Execution(ctx context.Context, p ExecutionParams) (x Execution, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		x, err = scanRun(tx.QueryRow(`SELECT `+runColumns+`WHERE l.id = ? AND l.user_id = ?`, p.ExecutionID, identity.UserID(ctx)))
-		return err
+	x, err = storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Execution, error) {
+		return scanRun(tx.QueryRow(`SELECT `+runColumns+`WHERE l.id = ? AND l.user_id = ?`, p.ExecutionID, identity.UserID(ctx)))
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return Execution{}, fault.NotFoundf("Run not found.")

@@ -254,11 +254,7 @@ type RequestIDParams struct {
 
 // QueueGet returns a request with its candidates.
 func (s *Service) QueueGet(ctx context.Context, p RequestIDParams) (r Request, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		r, err = loadRequest(tx, p.RequestID)
-		return err
-	})
-	return r, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Request, error) { return loadRequest(tx, p.RequestID) })
 }
 
 func loadRequest(tx *storage.Tx, id uuid.UUID) (Request, error) {

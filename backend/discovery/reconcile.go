@@ -30,11 +30,10 @@ func (s *Service) reconcileSoon(user uuid.UUID) {
 // elsewhere ends here too.
 func (s *Service) reconcile(ctx context.Context, user uuid.UUID) error {
 	ctx = s.inBackground(ctx, user)
-	var ids []uuid.UUID
-	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		ids, err = storage.Collect(tx.Select(`SELECT t.id FROM tool_manifest t WHERE t.user_id = ? AND (t.seen_hash IS NOT t.definition_hash OR t.seen_status IS NOT `+sharedStatus+`)`, user), storage.RowTo[uuid.UUID])
-		return err
-	}); err != nil {
+	ids, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]uuid.UUID, error) {
+		return storage.Collect(tx.Select(`SELECT t.id FROM tool_manifest t WHERE t.user_id = ? AND (t.seen_hash IS NOT t.definition_hash OR t.seen_status IS NOT `+sharedStatus+`)`, user), storage.RowTo[uuid.UUID])
+	})
+	if err != nil {
 		return err
 	}
 	for _, id := range ids {

@@ -108,11 +108,7 @@ func toolNamed(tx *storage.Tx, name string) (*Tool, error) {
 }
 
 func (s *Service) load(ctx context.Context, id uuid.UUID) (t *Tool, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		t, err = loadTool(tx, id)
-		return err
-	})
-	return t, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) { return loadTool(tx, id) })
 }
 
 // insert stores a new tool.

@@ -20,11 +20,7 @@ type StateResult struct {
 
 // row returns a server of the caller.
 func (s *Service) row(ctx context.Context, name string) (r serverRow, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		r, err = loadServer(tx, name)
-		return err
-	})
-	return r, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (serverRow, error) { return loadServer(tx, name) })
 }
 
 // Start starts an MCP server, even if it failed repeatedly, and returns when it is ready.

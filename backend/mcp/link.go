@@ -198,11 +198,8 @@ func (l *link) connect(ctx context.Context, wait time.Duration) (c *connection, 
 			err = fault.Caught(v)
 		}
 	}()
-	var row serverRow
-	if err := l.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		row, err = loadServer(tx, l.name)
-		return err
-	}); err != nil {
+	row, err := storage.Result(ctx, l.s.db.Read, func(tx *storage.Tx) (serverRow, error) { return loadServer(tx, l.name) })
+	if err != nil {
 		return nil, err
 	}
 	if err := l.s.checkStart(ctx, &row); err != nil {

@@ -65,13 +65,11 @@ type ExposeParams struct {
 
 // ListExposed lists what other MCP programs may call through Helix.
 func (s *Service) ListExposed(ctx context.Context) ([]Exposed, error) {
-	var out []Exposed
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		out, err = storage.Collect(tx.Select(`SELECT kind, ref_id, name, definition_hash, exposed_at FROM mcp_exposed WHERE user_id = ? ORDER BY name`, identity.UserID(ctx)), func(row storage.Row) (e Exposed, err error) {
+	out, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]Exposed, error) {
+		return storage.Collect(tx.Select(`SELECT kind, ref_id, name, definition_hash, exposed_at FROM mcp_exposed WHERE user_id = ? ORDER BY name`, identity.UserID(ctx)), func(row storage.Row) (e Exposed, err error) {
 			err = row.Scan(&e.Kind, &e.ID, &e.Name, &e.hash, storage.Time(&e.ExposedAt))
 			return e, err
 		})
-		return err
 	})
 	if err != nil {
 		return nil, err

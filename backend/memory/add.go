@@ -121,12 +121,7 @@ func (s *Service) Add(ctx context.Context, p AddParams) (AddResult, error) {
 	if err != nil {
 		return AddResult{}, err
 	}
-	var out AddResult
-	err = s.db.Write(ctx, func(tx *storage.Tx) (err error) {
-		out, err = s.addTx(tx, identity.UserID(ctx), d)
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Write, func(tx *storage.Tx) (AddResult, error) { return s.addTx(tx, identity.UserID(ctx), d) })
 }
 
 // announce publishes "add" for the new memories in results and "update" for the deduplicated ones.
@@ -291,7 +286,7 @@ func (s *Service) insertRow(tx *storage.Tx, user uuid.UUID, d *draft) (id uuid.U
 		}
 		if done, err := updateRow(tx, `INSERT INTO memories (id, user_id, type, content, occurred_at, layer, source, source_ref, untrusted, content_hash,
 			salience, salience_tier, pinned, emotional_valence, metadata, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, nullText(d.sourceRef), d.untrusted, d.hash[:],
+			id, user, d.typ, content, d.occurredAt, nullInt(d.layer), d.source, storage.NullText(d.sourceRef), d.untrusted, d.hash[:],
 			d.salience, d.tier, d.pinned, d.valence, d.metadata, d.at(tx), d.at(tx)); done || err != nil {
 			return id, err
 		}

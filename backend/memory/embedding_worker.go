@@ -196,11 +196,7 @@ func (s *Service) keepIndexes(ctx context.Context) {
 
 // embedSome processes a batch of jobs, newest first, and returns their number. 0 means that none is due.
 func (s *Service) embedSome(ctx context.Context) (int, error) {
-	var p *plan
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		p, err = s.currentPlan(tx)
-		return err
-	})
+	p, err := storage.Result(ctx, s.db.Read, s.currentPlan)
 	if err != nil {
 		return 0, err
 	}

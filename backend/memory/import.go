@@ -175,10 +175,8 @@ func (s *Service) Importing(ctx context.Context, path string) (yes bool, err err
 
 // ImportStatus returns the status of an import.
 func (s *Service) ImportStatus(ctx context.Context, p JobParams) (ImportStatus, error) {
-	var st ImportStatus
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		st, err = importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ? AND user_id = ?`, p.JobID, identity.UserID(ctx)))
-		return err
+	st, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (ImportStatus, error) {
+		return importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ? AND user_id = ?`, p.JobID, identity.UserID(ctx)))
 	})
 	if err != nil {
 		return ImportStatus{}, err

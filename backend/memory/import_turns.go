@@ -202,7 +202,7 @@ func (s *Service) insertTurn(tx *storage.Tx, c *conversationRow, t *turnRow, met
 		}
 		if done, err := updateRow(tx, `INSERT INTO conversation_turns (id, conversation_id, user_id, seq, external_id, role, speaker, content, occurred_at, content_hash, metadata, created_at, updated_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			t.ID, c.ID, c.user, t.Seq, nullText(t.TurnID), t.Role, t.Speaker, content, t.OccurredAt, t.hash, metadata, tx.Now, tx.Now); done || err != nil {
+			t.ID, c.ID, c.user, t.Seq, storage.NullText(t.TurnID), t.Role, t.Speaker, content, t.OccurredAt, t.hash, metadata, tx.Now, tx.Now); done || err != nil {
 			return err
 		}
 	}

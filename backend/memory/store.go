@@ -230,10 +230,3 @@ func nullInt(n int) any {
 	}
 	return n
 }
-
-func nullText(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}

@@ -77,11 +77,9 @@ func (s *Service) cleanup(ctx context.Context, now time.Time) error {
 // dropLostVectors deletes the vectors of rows that no longer exist because retention removed them.
 func (s *Service) dropLostVectors(ctx context.Context) error {
 	for _, kind := range []string{KindMemory, KindTurn, KindChunk} {
-		var lost []uuid.UUID
-		err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-			lost, err = storage.Collect(tx.Select(`SELECT v.item_id FROM item_vectors v INDEXED BY item_vectors_user
+		lost, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]uuid.UUID, error) {
+			return storage.Collect(tx.Select(`SELECT v.item_id FROM item_vectors v INDEXED BY item_vectors_user
 				WHERE v.item_kind = ? AND NOT EXISTS (SELECT 1 FROM `+search.Table(kind)+` x WHERE x.id = v.item_id)`, kind), storage.RowTo[uuid.UUID])
-			return err
 		})
 		if err != nil {
 			return err

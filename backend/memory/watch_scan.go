@@ -97,10 +97,8 @@ func (s *Service) scanFolders(ctx context.Context) (settling bool, err error) {
 	if s.o.Pause.Active() {
 		return false, nil
 	}
-	var all []*watchedFolder
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		all, err = storage.Collect(tx.Select(`SELECT `+watchColumns+` FROM watched_folders WHERE paused = 0 ORDER BY id`), scanWatched)
-		return err
+	all, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]*watchedFolder, error) {
+		return storage.Collect(tx.Select(`SELECT `+watchColumns+` FROM watched_folders WHERE paused = 0 ORDER BY id`), scanWatched)
 	})
 	for _, w := range all {
 		wait, e := s.scanFolder(ctx, w)
@@ -173,10 +171,8 @@ func (s *Service) settleImport(ctx context.Context, w *watchedFolder) (going boo
 	if w.importID == nil || w.State != watchImporting {
 		return false, nil
 	}
-	var st ImportStatus
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		st, err = importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ?`, *w.importID))
-		return err
+	st, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (ImportStatus, error) {
+		return importStatus(tx.QueryRow(`SELECT `+importColumns+` FROM memory_imports WHERE id = ?`, *w.importID))
 	})
 	switch {
 	case err != nil && !fault.Is(err, fault.NotFound):

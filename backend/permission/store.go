@@ -59,11 +59,7 @@ func (s *Service) grantsOf(ctx context.Context, user uuid.UUID, sub Subject, fre
 		}
 	}
 	s.mu.RUnlock()
-	var found []*subjectGrants
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		found, err = loadGrants(tx, user, []Subject{sub}, s.space())
-		return err
-	})
+	found, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]*subjectGrants, error) { return loadGrants(tx, user, []Subject{sub}, s.space()) })
 	if err != nil {
 		return nil, 0, err
 	}

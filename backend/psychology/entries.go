@@ -174,11 +174,7 @@ func (s *Service) UpsertEntry(ctx context.Context, p UpsertParams) (out Entry, e
 	if err := kind.checkData(ctx, p.Data); err != nil {
 		return out, err
 	}
-	err = s.db.Write(ctx, func(tx *storage.Tx) error {
-		out, err = s.upsert(tx, p, "person", nil)
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Write, func(tx *storage.Tx) (Entry, error) { return s.upsert(tx, p, "person", nil) })
 }
 
 // upsert stores validated data.

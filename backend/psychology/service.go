@@ -138,11 +138,7 @@ func RetentionOf(tx *storage.Tx, user uuid.UUID) (func(memory.Decaying) float64,
 
 // Settings returns the caller's settings.
 func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out, err = settings(tx, identity.UserID(ctx))
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Settings, error) { return settings(tx, identity.UserID(ctx)) })
 }
 
 // UpdateSettings changes settings. Retentions are not recomputed before the next run.

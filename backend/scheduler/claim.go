@@ -139,10 +139,8 @@ func (s *Service) continueRuns(ctx context.Context, now time.Time) (next time.Ti
 
 // retries starts the further attempts that are due. It returns the time of the next one.
 func (s *Service) retries(ctx context.Context, now time.Time) (next time.Time, refused bool) {
-	var list []runRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = queryRuns(tx, `WHERE r.retry_at IS NOT NULL AND s.user_id NOT IN (SELECT user_id FROM schedule_pause) ORDER BY r.retry_at`)
-		return err
+	list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]runRow, error) {
+		return queryRuns(tx, `WHERE r.retry_at IS NOT NULL AND s.user_id NOT IN (SELECT user_id FROM schedule_pause) ORDER BY r.retry_at`)
 	})
 	if err != nil {
 		s.log.Warn("further attempts cannot be read", "err", err)
@@ -199,12 +197,10 @@ func (s *Service) retry(tx *storage.Tx, r runRow, now time.Time, fail *targetErr
 
 // promote creates the target runs of queued runs whose schedule is free.
 func (s *Service) promote(ctx context.Context, now time.Time) (refused bool) {
-	var list []runRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = queryRuns(tx, `WHERE r.status = 'queued' AND r.target_run_id IS NULL AND s.user_id NOT IN (SELECT user_id FROM schedule_pause)
+	list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]runRow, error) {
+		return queryRuns(tx, `WHERE r.status = 'queued' AND r.target_run_id IS NULL AND s.user_id NOT IN (SELECT user_id FROM schedule_pause)
 			AND r.schedule_id NOT IN (SELECT schedule_id FROM schedule_runs WHERE target_run_id IS NOT NULL AND `+atWork+`)
 			ORDER BY r.due_at, r.attempt`)
-		return err
 	})
 	if err != nil {
 		s.log.Warn("waiting runs cannot be read", "err", err)

@@ -159,12 +159,7 @@ func (s *Service) noticeMissed(ctx context.Context, user uuid.UUID, b *batch, no
 
 // Notices returns the notifications that no client has shown yet, oldest first.
 func (s *Service) Notices(ctx context.Context, _ struct{}) (NoticesResult, error) {
-	out := NoticesResult{Notices: []Notification{}}
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		out, err = notices(tx, identity.UserID(ctx))
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (NoticesResult, error) { return notices(tx, identity.UserID(ctx)) })
 }
 
 func notices(tx *storage.Tx, user uuid.UUID) (NoticesResult, error) {

@@ -31,12 +31,10 @@ func (e *targetError) Unwrap() error { return e.err }
 // settleAll accounts for everything that is due. It returns when the next schedule is due, zero if
 // none, and whether some are left because the database returned an error.
 func (s *Service) settleAll(ctx context.Context, now time.Time) (next time.Time, refused bool) {
-	var list []*sched
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		list, err = s.query(tx, `WHERE s.deleted_at IS NULL AND s.status = 'active' AND s.is_enabled = 1
+	list, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]*sched, error) {
+		return s.query(tx, `WHERE s.deleted_at IS NULL AND s.status = 'active' AND s.is_enabled = 1
 			AND (t.schedule_id IS NULL OR t.revision_seen <> s.revision OR t.next_run_at <= ?)
 			AND s.user_id NOT IN (SELECT user_id FROM schedule_pause) ORDER BY s.user_id, t.next_run_at, s.id`, now)
-		return err
 	})
 	if err != nil {
 		s.log.Warn("due schedules cannot be read", "err", err)

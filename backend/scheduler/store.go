@@ -26,11 +26,7 @@ func ignoreNoRows(err error) error {
 
 // find loads a schedule of the caller.
 func (s *Service) find(ctx context.Context, id uuid.UUID) (c *sched, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		c, err = s.own(tx, identity.UserID(ctx), id)
-		return err
-	})
-	return c, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*sched, error) { return s.own(tx, identity.UserID(ctx), id) })
 }
 
 // get returns one schedule with its recent runs.

@@ -123,10 +123,8 @@ func (s *Service) endPauses(ctx context.Context, now time.Time) (refused bool) {
 // schedules that follow it, and at the first check when the data of a zone have changed.
 func (s *Service) followZones(ctx context.Context, now time.Time) {
 	zone, first := s.o.Zone(), s.seenWall.IsZero()
-	var moved []*sched
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		moved, err = s.query(tx, `WHERE s.deleted_at IS NULL AND t.schedule_id IS NOT NULL AND (s.os_zone = 1 AND s.timezone <> ? OR ?)`, zone, first)
-		return err
+	moved, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]*sched, error) {
+		return s.query(tx, `WHERE s.deleted_at IS NULL AND t.schedule_id IS NOT NULL AND (s.os_zone = 1 AND s.timezone <> ? OR ?)`, zone, first)
 	})
 	if err != nil {
 		s.log.Warn("time zones cannot be looked at", "err", err)

@@ -34,11 +34,7 @@ func errNotAsked() error {
 // Cancel cancels a run. The request is recorded before the run is stopped. For a run that has ended
 // it returns its status.
 func (s *Service) Cancel(ctx context.Context, p CancelParams) (CancelResult, error) {
-	var row *runRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		row, err = ownRun(tx, p.ExecutionID)
-		return err
-	})
+	row, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*runRow, error) { return ownRun(tx, p.ExecutionID) })
 	if err != nil || row.final() {
 		if row != nil {
 			return CancelResult{Status: row.status}, nil
@@ -95,11 +91,7 @@ func (s *Service) abort(ctx context.Context, id uuid.UUID, reason string) (Statu
 
 // Answer answers a question of a run, or of a nested run that it is waiting for.
 func (s *Service) Answer(ctx context.Context, p AnswerParams) (Execution, error) {
-	var row *runRow
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		row, err = ownRun(tx, p.ExecutionID)
-		return err
-	})
+	row, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*runRow, error) { return ownRun(tx, p.ExecutionID) })
 	switch {
 	case err != nil:
 		return Execution{}, err

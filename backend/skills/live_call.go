@@ -2,6 +2,7 @@ package skills
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -214,7 +215,7 @@ func (s *Service) call(ctx context.Context, made *created, c *machine.Call, limi
 	if t.Kind == callable.Builtin {
 		t.Hash = "" // a built-in is part of Helix, and a run continues across updates of Helix
 	}
-	by.Kind, by.Label, by.Step = "skill", first(made.Name, "that was not saved"), c.Path
+	by.Kind, by.Label, by.Step = "skill", cmp.Or(made.Name, "that was not saved"), c.Path
 	if c.Iteration != "" {
 		by.Step += "[" + c.Iteration + "]"
 	}

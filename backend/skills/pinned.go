@@ -82,11 +82,7 @@ func (s *Service) PinSkill(ctx context.Context, p PinSkillParams) (out PinnedRes
 
 // Pinned lists the skills in the menu of the tray icon, in order.
 func (s *Service) Pinned(ctx context.Context) (all []PinnedSkill, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		all, err = pinned(tx, identity.UserID(ctx))
-		return err
-	})
-	return all, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]PinnedSkill, error) { return pinned(tx, identity.UserID(ctx)) })
 }
 
 // pinned leaves out skills in the trash, which keep their place.

@@ -192,8 +192,8 @@ func insertSteps(tx *storage.Tx, r *runRow, steps []stepRow) error {
 			if s.Error != nil {
 				kind, message = s.Error.Kind, s.Error.Message
 			}
-			args = append(args, x.id, r.id, r.user, at+i, s.StepPath, s.Iteration, string(s.ToolType), s.ToolName, string(s.Status), nullText(s.Reason),
-				s.Attempts, nullText(x.hash), s.Output, nullText(x.blob), kind, message, outcome, s.ExecutionTimeMs, s.StartedAt, s.FinishedAt, r.created, tx.Now)
+			args = append(args, x.id, r.id, r.user, at+i, s.StepPath, s.Iteration, string(s.ToolType), s.ToolName, string(s.Status), storage.NullText(s.Reason),
+				s.Attempts, storage.NullText(x.hash), s.Output, storage.NullText(x.blob), kind, message, outcome, s.ExecutionTimeMs, s.StartedAt, s.FinishedAt, r.created, tx.Now)
 		}
 		row := "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 		_, err := tx.Exec(`INSERT INTO composite_skill_steps (id, execution_id, user_id, ordinal, step_path, iteration, tool_type, tool_name, status, reason,

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,8 +60,7 @@ func errWhich() error { return fault.Invalidf("Provide skillId or skill.") }
 
 // visible loads a skill of the caller, or a public one.
 func (s *Service) visible(ctx context.Context, id uuid.UUID) (r *row, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { r, err = visibleSkill(tx, id); return err })
-	return r, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*row, error) { return visibleSkill(tx, id) })
 }
 
 // rights evaluates each step that calls something.
@@ -117,7 +117,7 @@ func (s *Service) stepRights(ctx context.Context, i callable.Info, input json.Ra
 				out.Granted = append(out.Granted, text)
 			case "denied":
 				out.Missing = append(out.Missing, text)
-				out.Denied = first(out.Denied, fmt.Sprintf("%s was refused to %q.", text, i.Name))
+				out.Denied = cmp.Or(out.Denied, fmt.Sprintf("%s was refused to %q.", text, i.Name))
 			default:
 				out.Missing = append(out.Missing, text)
 			}
@@ -128,7 +128,7 @@ func (s *Service) stepRights(ctx context.Context, i callable.Info, input json.Ra
 			out.Needs, out.Missing = append(out.Needs, changedDefinition), append(out.Missing, changedDefinition)
 			continue
 		}
-		out.Denied = first(out.Denied, stop.Message+".")
+		out.Denied = cmp.Or(out.Denied, stop.Message+".")
 	}
 	return out, nil
 }
@@ -151,15 +151,6 @@ func knownInput(st *definition.Step) json.RawMessage {
 		return nil
 	}
 	return raw
-}
-
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 type rightsPreview struct {

@@ -130,10 +130,7 @@ func (s *Service) chosen(ctx context.Context, id *uuid.UUID, raw json.RawMessage
 		return nil, nil, fault.Invalidf("Provide either skillId or skill.")
 	}
 	if id != nil {
-		err = s.db.Read(ctx, func(tx *storage.Tx) error {
-			skill, err = saved(tx, *id, version)
-			return err
-		})
+		skill, err = storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*row, error) { return saved(tx, *id, version) })
 		if err == nil && version != "" {
 			err = s.requireRunnable(ctx, skill)
 		}

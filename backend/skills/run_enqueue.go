@@ -61,11 +61,7 @@ func (s *Service) Begin(run uuid.UUID) {
 		return
 	}
 	s.background("begin a run", func() {
-		var r *runRow
-		err := s.db.Read(s.life, func(tx *storage.Tx) (err error) {
-			r, err = anyRun(tx, run)
-			return err
-		})
+		r, err := storage.Result(s.life, s.db.Read, func(tx *storage.Tx) (*runRow, error) { return anyRun(tx, run) })
 		switch {
 		case err == nil && r.status == machine.Queued:
 			s.queueUp(r.user, s.queued(r.user, run), false)

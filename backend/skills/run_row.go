@@ -122,13 +122,6 @@ func anyRun(tx *storage.Tx, id uuid.UUID) (*runRow, error) {
 	return scanRun(tx.QueryRow(`SELECT `+runColumns+runTables+`WHERE x.id = ?`, id))
 }
 
-func nullText(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
 // insert inserts the row of a new run.
 func (r *runRow) insert(tx *storage.Tx) error {
 	hash, err := hex.DecodeString(r.hash)
@@ -144,8 +137,8 @@ func (r *runRow) insert(tx *storage.Tx) error {
 	_, err = tx.Exec(`INSERT INTO composite_skill_executions (id, composite_skill_id, user_id, version_id, definition_hash, body, mode, trigger,
 		input_params, status, total_steps, parent_execution_id, parent_step_path, depth, restarted_from, request_id, device_id, started_at, deadline_at,
 		wake_at, wait_reason, bytes, caller, created_at, updated_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-		r.id, r.skill, r.user, r.version, hash, r.body, r.mode, r.trigger, r.input, string(r.status), r.sum.Total, r.parent, nullText(r.parentPath),
-		r.depth, r.restarted, nullText(r.request), r.device, r.started, r.deadline, r.wake, nullText(r.reason), r.bytes, nullText(string(r.caller)), r.created, tx.Now)
+		r.id, r.skill, r.user, r.version, hash, r.body, r.mode, r.trigger, r.input, string(r.status), r.sum.Total, r.parent, storage.NullText(r.parentPath),
+		r.depth, r.restarted, storage.NullText(r.request), r.device, r.started, r.deadline, r.wake, storage.NullText(r.reason), r.bytes, storage.NullText(string(r.caller)), r.created, tx.Now)
 	return err
 }
 
@@ -153,7 +146,7 @@ func (r *runRow) insert(tx *storage.Tx) error {
 func (r *runRow) update(tx *storage.Tx) error {
 	res, err := tx.Exec(`UPDATE composite_skill_executions SET status = ?, wait_reason = ?, started_at = ?, deadline_at = ?, wake_at = ?, updated_at = ?
 		WHERE id = ? AND status IN ('queued', 'running', 'waiting')`,
-		string(r.status), nullText(r.reason), r.started, r.deadline, r.wake, tx.Now, r.id)
+		string(r.status), storage.NullText(r.reason), r.started, r.deadline, r.wake, tx.Now, r.id)
 	return oneRow(res, err)
 }
 

@@ -40,8 +40,7 @@ type shareFile struct {
 // Export returns the share file of a skill of the caller, signed with this device's key unless that
 // is locked. Tools are referenced by name, because ids are meaningless on other installations.
 func (s *Service) Export(ctx context.Context, p ExportParams) (ExportResult, error) {
-	var r *row
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { r, err = ownSkill(tx, p.SkillID); return err })
+	r, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*row, error) { return ownSkill(tx, p.SkillID) })
 	if err != nil {
 		return ExportResult{}, err
 	}

@@ -64,8 +64,7 @@ func (s *Service) hub(ctx context.Context) (yes bool, err error) {
 	if s.o.Hub == nil {
 		return false, nil
 	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) { yes, err = s.o.Hub.Connected(tx); return err })
-	return yes, err
+	return storage.Result(ctx, s.db.Read, s.o.Hub.Connected)
 }
 
 func (s *Service) needHub(ctx context.Context) error {

@@ -49,10 +49,8 @@ func (s *Service) Import(ctx context.Context, p ImportParams) (ImportResult, err
 		return out, err
 	}
 	in.Name = sk.Name
-	var reviews []lifecycle.Review
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		reviews, err = s.kind.Review(tx, s.db, []lifecycle.Incoming{in}, choice)
-		return err
+	reviews, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) ([]lifecycle.Review, error) {
+		return s.kind.Review(tx, s.db, []lifecycle.Incoming{in}, choice)
 	})
 	if err != nil {
 		return out, err

@@ -127,3 +127,11 @@ func ReadCursor(text, sort string) (*Cursor, error) {
 func Like(s string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) + "%"
 }
+
+// NullText returns a text as an argument of a statement: NULL if it is empty.
+func NullText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -63,6 +63,15 @@ func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.writeTx(ctx, syncFull, fn)
 }
 
+// Result returns what fn returns in a transaction, for in being Read or Write of a DB, or like them.
+func Result[T any](ctx context.Context, in func(context.Context, func(*Tx) error) error, fn func(*Tx) (T, error)) (out T, err error) {
+	err = in(ctx, func(tx *Tx) error {
+		out, err = fn(tx)
+		return err
+	})
+	return out, err
+}
+
 // WriteUnsynced is Write without waiting for the disk. It is for what can be obtained again, such as
 // a page of the feed, and for the ends of calls, which are otherwise found interrupted at the next
 // start. A crash of Helix loses nothing. A power failure may undo the transaction, but then also

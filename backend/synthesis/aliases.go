@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -186,7 +187,7 @@ func (s *Service) identify(ctx context.Context, r *roster) {
 		for _, m := range f.mentions {
 			seen(p, a.in.Texts[m].At)
 		}
-		for _, name := range sortedKeys(f.called) {
+		for _, name := range slices.Sorted(maps.Keys(f.called)) {
 			called(p, name)
 		}
 	}
@@ -206,7 +207,7 @@ func (s *Service) identify(ctx context.Context, r *roster) {
 		}
 	}
 	r.list = make([]Person, 0, len(by))
-	for _, key := range sortedKeys(by) {
+	for _, key := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[key].Aliases)
 		r.list = append(r.list, *by[key])
 	}

@@ -503,10 +503,7 @@ func (s *Service) readJob(tx *storage.Tx, user, id uuid.UUID) (Job, error) {
 
 // Status returns the status of a job.
 func (s *Service) Status(ctx context.Context, p JobParams) (j Job, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		j, err = s.readJob(tx, identity.UserID(ctx), p.JobID)
-		return err
-	})
+	j, err = storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Job, error) { return s.readJob(tx, identity.UserID(ctx), p.JobID) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.work[p.JobID]; err == nil && w != nil && j.CompletedAt == nil {

@@ -199,7 +199,7 @@ func (a *analysis) people() []person {
 	})
 	for _, w := range found {
 		key, full := strings.ToLower(w), ""
-		for _, k := range sortedKeys(alias) {
+		for _, k := range slices.Sorted(maps.Keys(alias)) {
 			if strings.HasPrefix(k, key) && len(key) >= 3 {
 				full = alias[k]
 				break
@@ -210,7 +210,7 @@ func (a *analysis) people() []person {
 		}
 		alias[key] = full
 	}
-	for _, key := range sortedKeys(alias) {
+	for _, key := range slices.Sorted(maps.Keys(alias)) {
 		alias[key] = a.names.person(alias[key])
 	}
 	for key := range a.names { // a correction of the name itself takes precedence
@@ -310,7 +310,7 @@ func (a *analysis) people() []person {
 			}
 		}
 	}
-	for _, key := range sortedKeys(by) {
+	for _, key := range slices.Sorted(maps.Keys(by)) {
 		a.persons = append(a.persons, *by[key])
 	}
 	return a.persons
@@ -354,15 +354,6 @@ var toYou = regexp.MustCompile(`(?i)\b(you|your|yours|you're|you've)\b`)
 func title(w string) string {
 	r, n := utf8.DecodeRuneInString(w)
 	return string(unicode.ToUpper(r)) + w[n:]
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // subjects returns the people and topics of the texts.

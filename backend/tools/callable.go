@@ -97,11 +97,7 @@ func (p *provider) Find(ctx context.Context, id, name string) (out []callable.In
 
 // List implements callable.Provider.
 func (p *provider) List(ctx context.Context) (out []callable.Info, err error) {
-	err = p.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		out, err = p.scan(tx, p.list, identity.UserID(ctx))
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, p.s.db.Read, func(tx *storage.Tx) ([]callable.Info, error) { return p.scan(tx, p.list, identity.UserID(ctx)) })
 }
 
 func (p *provider) scan(tx *storage.Tx, query string, args ...any) ([]callable.Info, error) {

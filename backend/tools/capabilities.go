@@ -36,11 +36,8 @@ type CapabilitiesResult struct {
 // Capabilities returns what a tool requests, and what of it has been granted or denied.
 func (s *Service) Capabilities(ctx context.Context, p ToolID) (CapabilitiesResult, error) {
 	out := CapabilitiesResult{Requested: []string{}, Grants: []CapabilityGrant{}, Denied: []CapabilityDenial{}}
-	var t *Tool
-	if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		t, err = ownTool(tx, p.ToolID)
-		return err
-	}); err != nil {
+	t, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) { return ownTool(tx, p.ToolID) })
+	if err != nil {
 		return out, err
 	}
 	out.Requested = append(out.Requested, t.Capabilities...)

@@ -257,11 +257,8 @@ func (h *host) tool(ctx context.Context, c *call, p sandbox.ToolRequest) (sandbo
 	if err := c.allow(ctx, permission.ToolCall, name, audit.ResourceAccess); err != nil {
 		return sandbox.ToolResponse{}, err
 	}
-	var inner *Tool
-	if err := e.s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		inner, err = toolByRef(tx, name)
-		return err
-	}); err != nil {
+	inner, err := storage.Result(ctx, e.s.db.Read, func(tx *storage.Tx) (*Tool, error) { return toolByRef(tx, name) })
+	if err != nil {
 		return sandbox.ToolResponse{}, err
 	}
 	for x := e; x != nil; x = x.caller.outer {

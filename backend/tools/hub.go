@@ -17,11 +17,7 @@ func (s *Service) hub(ctx context.Context) (yes bool, err error) {
 	if s.o.Hub == nil {
 		return false, nil
 	}
-	err = s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		yes, err = s.o.Hub.Connected(tx)
-		return err
-	})
-	return yes, err
+	return storage.Result(ctx, s.db.Read, s.o.Hub.Connected)
 }
 
 // publish stores a new share on the hub. If that fails, the share is removed.

@@ -149,11 +149,7 @@ func (s *Service) Update(ctx context.Context, p UpdateParams) (UpdateResult, err
 	if err := lifecycle.CheckText("note", p.Note, 1000); err != nil {
 		return out, err
 	}
-	var base *Tool
-	err := s.db.Read(ctx, func(tx *storage.Tx) (err error) {
-		base, err = ownTool(tx, p.ToolID)
-		return err
-	})
+	base, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (*Tool, error) { return ownTool(tx, p.ToolID) })
 	if err != nil {
 		return out, err
 	}

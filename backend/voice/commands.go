@@ -206,11 +206,7 @@ func (s *Service) ListCommands(ctx context.Context, _ struct{}) (out CommandList
 }
 
 func (s *Service) readCommands(ctx context.Context) (list []command, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		list, err = allCommands(tx)
-		return err
-	})
-	return list, err
+	return storage.Result(ctx, s.db.Read, allCommands)
 }
 
 // CreateCommand adds a command.
@@ -224,11 +220,8 @@ func (s *Service) CreateCommand(ctx context.Context, p CreateCommandParams) (Com
 
 // UpdateCommand changes a command.
 func (s *Service) UpdateCommand(ctx context.Context, p UpdateCommandParams) (out Command, err error) {
-	var c command
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		c, err = oneCommand(tx, p.CommandID)
-		return err
-	}); err != nil {
+	c, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (command, error) { return oneCommand(tx, p.CommandID) })
+	if err != nil {
 		return out, err
 	}
 	return s.saveCommand(ctx, c, p)

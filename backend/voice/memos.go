@@ -319,11 +319,7 @@ func (s *Service) memo(tx *storage.Tx, id uuid.UUID) (Memo, error) {
 
 // GetMemo returns a memo with its full text.
 func (s *Service) GetMemo(ctx context.Context, p MemoParams) (m Memo, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		m, err = s.memo(tx, p.MemoID)
-		return err
-	})
-	return m, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Memo, error) { return s.memo(tx, p.MemoID) })
 }
 
 // ListMemos lists memos, newest first.

@@ -166,11 +166,8 @@ func (s *Service) discard(ctx context.Context, r io.Reader, p ProcessParams) (ou
 	if err := s.checkChoice(p.Engine, p.Language, p.Model); err != nil {
 		return out, err
 	}
-	var conf Settings
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		conf, err = settings(tx, identity.UserID(ctx))
-		return err
-	}); err != nil {
+	conf, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Settings, error) { return settings(tx, identity.UserID(ctx)) })
+	if err != nil {
 		return out, err
 	}
 	if err := os.MkdirAll(s.tempDir(), 0o700); err != nil {

@@ -68,11 +68,7 @@ func (s Settings) denoises(local bool) bool { return s.Denoise && (local || s.De
 
 // Settings returns the caller's settings.
 func (s *Service) Settings(ctx context.Context, _ struct{}) (out Settings, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out, err = settings(tx, identity.UserID(ctx))
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Settings, error) { return settings(tx, identity.UserID(ctx)) })
 }
 
 // UpdateSettings changes settings. They apply to later recordings and transcriptions.

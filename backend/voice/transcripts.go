@@ -55,11 +55,7 @@ func (s *Service) addTranscript(tx *storage.Tx, user, recording uuid.UUID, engin
 // GetTranscript returns the current text of a recording, its words with their times, and a list of
 // all versions.
 func (s *Service) GetTranscript(ctx context.Context, p RecordingParams) (out Transcript, err error) {
-	err = s.db.Read(ctx, func(tx *storage.Tx) error {
-		out, err = s.transcript(tx, p.RecordingID)
-		return err
-	})
-	return out, err
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Transcript, error) { return s.transcript(tx, p.RecordingID) })
 }
 
 func (s *Service) transcript(tx *storage.Tx, recording uuid.UUID) (out Transcript, err error) {

@@ -161,11 +161,8 @@ func (s *Service) transcribe(ctx context.Context, j *job) (r result, err error) 
 		return r, err
 	}
 	defer f.Close()
-	var conf Settings
-	if err := s.db.Read(ctx, func(tx *storage.Tx) error {
-		conf, err = settings(tx, j.user)
-		return err
-	}); err != nil {
+	conf, err := storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (Settings, error) { return settings(tx, j.user) })
+	if err != nil {
 		return r, err
 	}
 	return s.recognize(ctx, f, j.engine, conf, transcribe.Options{Language: j.language, Model: j.model}, func(d decoded) { s.keepPeaks(ref, d) })
