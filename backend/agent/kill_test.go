@@ -296,7 +296,7 @@ func killedTurn(t *testing.T, points []int, random int) (total, killed int) {
 	seen := &outside{effects: map[string]int{}}
 	web := httptest.NewServer(seen)
 	defer web.Close()
-	path := filepath.Join(t.TempDir(), "helix.db")
+	path := filepath.Join(storagetest.Dir(t), "helix.db")
 	storagetest.Blank(t, path)
 	k := killSetup{Path: path, URL: web.URL, First: uuid.New(), Turn: uuid.New()}
 	for _, at := range points {
@@ -365,7 +365,7 @@ func TestKill(t *testing.T) {
 	if total < 10 {
 		t.Fatalf("%d crash points", total)
 	}
-	step, twice, random := 4, 4, 6 // every fourth point, of which chance chooses the first
+	step, twice, random := 5, 3, 4 // every fifth point, of which chance chooses the first
 	if os.Getenv("HELIX_LONG") != "" {
 		step, twice, random = 1, 200, 1000
 	}

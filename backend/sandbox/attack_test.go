@@ -206,7 +206,7 @@ func TestModulesBeginClean(t *testing.T) {
 	}
 	for _, tier := range tiers {
 		for i := range 6 {
-			res, err := shared.Execute(context.Background(), m, Call{Trust: TrustOwn, Tier: tier, Limits: Limits{Wall: time.Minute, MemoryBytes: 64 << 20}})
+			res, err := shared.Execute(context.Background(), m, Call{Trust: TrustOwn, Tier: tier, Limits: Limits{Wall: time.Minute, MemoryBytes: 16 << 20}})
 			if err != nil || string(res.Output) != "1" {
 				t.Fatalf("%s, run %d: %s, %v", tier, i, res.Output, err)
 			}

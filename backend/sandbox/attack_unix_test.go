@@ -37,7 +37,7 @@ func TestDiskFullWhileCaching(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c := exec.Command(os.Args[0], "-test.run=^TestDiskFullWhileCaching$")
 	// The engine of TestMain was created before the limit, with another cache.
-	c.Env = append(os.Environ(), env+"="+dir)
+	c.Env = append(os.Environ(), env+"="+dir, cacheVariable+"="+sharedCache)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 		t.Fatalf("%v\n%s", err, out)
 	}

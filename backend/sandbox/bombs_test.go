@@ -107,7 +107,7 @@ func TestSourceBombs(t *testing.T) {
 		t.Skip("the race detector multiplies memory")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCompileBombs$", "-test.v")
-	cmd.Env = append(os.Environ(), bombsEnv+"="+strconv.Itoa(count))
+	cmd.Env = append(os.Environ(), bombsEnv+"="+strconv.Itoa(count), cacheVariable+"="+sharedCache)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%.4000s", err, out)

@@ -31,7 +31,7 @@ func TestEndlessWorkEndsWithItsLimit(t *testing.T) {
 		"const ask = () => helix.tool('x').catch(() => Promise.all([ask(), ask()])); return ask()",
 	} {
 		for _, memory := range []int64{8 << 20, 11 << 20} {
-			_, err := try(t, text, Call{Host: host, Limits: Limits{Wall: time.Minute, CPU: 200 * time.Millisecond, MemoryBytes: memory}})
+			_, err := try(t, text, Call{Host: host, Limits: Limits{Wall: time.Minute, CPU: 100 * time.Millisecond, MemoryBytes: memory}})
 			if err == nil || err.Class != ClassCPU && err.Class != ClassMemory {
 				t.Errorf("%s\nwith %d MiB ends with %v", text, memory>>20, err)
 			}

@@ -281,7 +281,7 @@ func TestChildRunsLeakNothing(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	runs := 40
+	runs := 20
 	if long {
 		runs = 1000
 	}

@@ -209,7 +209,7 @@ func long() bool { return os.Getenv("HELIX_LONG") != "" }
 func TestKill(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
-	kills, speed := 50, time.Duration(240)
+	kills, speed := 30, time.Duration(240)
 	if long() {
 		kills, speed = 1000, 60 // a minute is a second
 	}
@@ -217,7 +217,7 @@ func TestKill(t *testing.T) {
 	web := httptest.NewServer(seen)
 	t.Cleanup(web.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	path := filepath.Join(t.TempDir(), "helix.db")
+	path := filepath.Join(storagetest.Dir(t), "helix.db")
 	storagetest.Blank(t, path)
 	k := killSetup{Path: path, URL: web.URL, Real: time.Now(), Wall: time.Date(2026, 3, 28, 23, 30, 0, 0, time.UTC), Speed: speed}
 	s, db, err := killService(k)

@@ -317,7 +317,7 @@ func TestCrash(t *testing.T) {
 	outside := &effectServer{side: map[string]int{}, idem: map[string]string{}}
 	server := httptest.NewServer(outside)
 	defer server.Close()
-	path := filepath.Join(t.TempDir(), "helix.db")
+	path := filepath.Join(storagetest.Dir(t), "helix.db")
 	storagetest.Blank(t, path)
 	base := crashConfig{Path: path, Server: server.URL}
 	process := func(d crashConfig, after time.Duration) {
@@ -358,7 +358,7 @@ func TestCrash(t *testing.T) {
 	if events < 60 {
 		t.Fatalf("only %d events", events)
 	}
-	boundaries, effects, moments := 13, 6, 6
+	boundaries, effects, moments := 9, 6, 4
 	if os.Getenv("HELIX_LONG") != "" {
 		boundaries, effects, moments = int(events), 17, 1000
 	}

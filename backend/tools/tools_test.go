@@ -23,9 +23,27 @@ var update = flag.Bool("update", false, "write golden files")
 // worker is the command line of this program as the sandbox's child.
 var worker []string
 
+// cacheVariable names the folder of the compiled engine, also to tests in a process of their own.
+const cacheVariable = "HELIX_TEST_TOOLS_CACHE"
+
 func TestMain(m *testing.M) {
 	worker = sandbox.ServeWorker()
-	code := m.Run()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) (code int) {
+	if os.Getenv(cacheVariable) == "" { // without it, each child of the sandbox would compile the engine
+		dir, err := os.MkdirTemp("", "helix-tools-")
+		if err == nil {
+			err = os.Setenv(cacheVariable, dir)
+		}
+		if err != nil {
+			println(err.Error())
+			return 1
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // in the system's temporary folder
+	}
+	code = m.Run()
 	engine.close()
 	if code == 0 {
 		if err := testkit.Leaks(); err != nil {
@@ -33,7 +51,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // engine is shared by the tests of the package, because it is slow to open and its runs are independent.
@@ -48,7 +66,7 @@ type sharedEngine struct {
 func (s *sharedEngine) open(t testing.TB) *sandbox.Engine {
 	t.Helper()
 	s.once.Do(func() {
-		s.box, s.err = sandbox.Open(context.Background(), sandbox.Options{Idle: -1, WorkerCommand: worker})
+		s.box, s.err = sandbox.Open(context.Background(), sandbox.Options{Idle: -1, WorkerCommand: worker, CacheDir: os.Getenv(cacheVariable)})
 	})
 	if s.err != nil {
 		t.Skipf("the sandbox cannot be opened: %v", s.err)

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func TestOwnModuleStaysOwn(t *testing.T) {
 func TestUntrustedModulesNeedASeparateProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1})
+	box, err := sandbox.Open(t.Context(), sandbox.Options{Idle: -1, CacheDir: os.Getenv(cacheVariable)})
 	if err != nil {
 		t.Fatal(err)
 	}

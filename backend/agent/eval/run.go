@@ -30,6 +30,36 @@ import (
 	"helix/backend/storage"
 )
 
+// database is a database as the first start makes it, with its root key.
+type database struct {
+	file []byte
+	key  rootKey
+}
+
+// newDatabase is made once, because creating the schema takes longer than most scenarios. Each
+// scenario runs on a copy.
+var newDatabase = sync.OnceValues(func() (d database, err error) {
+	dir, err := os.MkdirTemp("", "helix-eval-")
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d.key = make(rootKey, storage.RootKeySize)
+	if _, err := rand.Read(d.key); err != nil {
+		return d, err
+	}
+	path := filepath.Join(dir, "helix.db")
+	db, err := storage.Open(context.Background(), storage.Options{Path: path, Keys: storage.NewKeys(d.key), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return d, err
+	}
+	if err := db.Close(); err != nil {
+		return d, err
+	}
+	d.file, err = os.ReadFile(path)
+	return d, err
+})
+
 const turnLimit = 5 * time.Minute
 
 // Metrics are figures of one run of a scenario, for comparison with other runs.
@@ -135,11 +165,15 @@ func Run(ctx context.Context, s Scenario, live agent.Models) (out Outcome, err e
 
 func (r *runner) run(ctx context.Context) (err error) {
 	quiet, events := slog.New(slog.NewTextHandler(io.Discard, nil)), bus.New()
-	key := make([]byte, storage.RootKeySize)
-	if _, err := rand.Read(key); err != nil {
+	begun, err := newDatabase()
+	if err != nil {
 		return err
 	}
-	db, err := storage.Open(ctx, storage.Options{Path: filepath.Join(r.dir, "helix.db"), Keys: storage.NewKeys(rootKey(key)), Bus: events, Logger: quiet})
+	path := filepath.Join(r.dir, "helix.db")
+	if err := os.WriteFile(path, begun.file, 0o600); err != nil {
+		return err
+	}
+	db, err := storage.Open(ctx, storage.Options{Path: path, Keys: storage.NewKeys(begun.key), Bus: events, Logger: quiet})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package storagetest
 import (
 	"context"
 	"crypto/rand"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -59,13 +60,30 @@ func (r *Root) Replace(_ context.Context, key []byte) error {
 // Place implements storage.Root.
 func (r *Root) Place([]byte) string { return "keyring" }
 
-// Open returns a new database with keys in a temporary folder of the test, and closes it at the
-// end.
+// Open returns a new database with keys in a folder of the test, see Dir, and closes it at the end.
 func Open(t testing.TB) *storage.DB {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "helix.db")
+	path := filepath.Join(Dir(t), "helix.db")
 	Blank(t, path)
 	return OpenAt(t, path, NewRoot())
+}
+
+// Dir returns a folder for databases, which is removed after the test. It is in memory where the
+// system has room there, because syncing each commit to a disk takes a third of the time of many
+// tests. If TMPDIR is set, the folder is there.
+func Dir(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("TMPDIR") == "" {
+		if dir, err := memoryDir(); err == nil {
+			t.Cleanup(func() {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Errorf("remove the folder of the database: %v", err)
+				}
+			})
+			return dir
+		}
+	}
+	return t.TempDir()
 }
 
 // OpenAt is Open for a file and a root key that a test will open again.
