@@ -16,26 +16,33 @@ import (
 // it.
 func TestEveryCommandHasAnExampleThatParses(t *testing.T) {
 	t.Parallel()
-	parser := func() *kong.Kong {
-		p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	p := parser()
+	p := newParser(t)
 	for _, n := range p.Model.Leaves(true) {
 		if len(examplesOf(p.Model.Node, n)) == 0 {
 			t.Errorf("%s has no example", fullName(n))
 		}
 	}
 	redirection := regexp.MustCompile(`^.*?helix (.*?)(\)| [<>] .*)?$`)
+	var examples, commands []string
 	for line := range strings.Lines(exampleLines) {
-		words := redirection.FindStringSubmatch(strings.TrimSpace(line))[1]
-		if _, err := parser().Parse(split(t, words)); err != nil && !strings.Contains(err.Error(), "no such file") {
-			t.Errorf("%s: %v", line, err)
+		examples = append(examples, line)
+		commands = append(commands, redirection.FindStringSubmatch(strings.TrimSpace(line))[1])
+	}
+	for i, words := range split(t, commands) {
+		if _, err := newParser(t).Parse(words); err != nil && !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s: %v", examples[i], err)
 		}
 	}
+}
+
+// newParser returns a parser of one command line: it remembers which flags were set.
+func newParser(t *testing.T) *kong.Kong {
+	t.Helper()
+	p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // TestDocumentedCommandsParse parses each command in the shell blocks of the documentation, as a
@@ -48,7 +55,7 @@ func TestDocumentedCommandsParse(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	command := regexp.MustCompile(`^(?:build/bin/)?helix ((?:"[^"]*"|'[^']*'|[^#|<>&)"'])*)`)
-	checked := 0
+	var places, commands []string
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -60,33 +67,47 @@ func TestDocumentedCommandsParse(t *testing.T) {
 				if words == nil {
 					continue
 				}
-				checked++
 				if comment := line[len(words[0]):]; strings.Contains(comment, "bin/helix") {
 					t.Errorf("%s: %stwo commands on one line", filepath.Base(page), line)
 				}
-				p, err := kong.New(&grammar{}, kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := p.Parse(split(t, strings.TrimSpace(words[1]))); err != nil && !strings.Contains(err.Error(), "no such file") {
-					t.Errorf("%s: %s%v", filepath.Base(page), line, err)
-				}
+				places = append(places, filepath.Base(page)+": "+line)
+				commands = append(commands, strings.TrimSpace(words[1]))
 			}
 		}
 	}
-	if checked < 100 {
-		t.Errorf("%d commands found: the pages are not read correctly", checked)
+	for i, words := range split(t, commands) {
+		if _, err := newParser(t).Parse(words); err != nil && !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("%s%v", places[i], err)
+		}
+	}
+	if len(commands) < 100 {
+		t.Errorf("%d commands found: the pages are not read correctly", len(commands))
 	}
 }
 
-// split splits a line with the shell, without running anything.
-func split(t *testing.T, line string) []string {
+// split splits each line with one shell, without running anything.
+func split(t *testing.T, lines []string) (words [][]string) {
 	t.Helper()
-	out, err := exec.Command("sh", "-c", "for a in "+line+`; do printf '%s\0' "$a"; done`).Output()
-	if err != nil {
-		t.Fatalf("%s: %v", line, err)
+	var script strings.Builder
+	for _, line := range lines {
+		script.WriteString("for a in " + line + `; do printf '%s\0' "$a"; done; printf '\n\0'` + "\n")
 	}
-	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	out, err := exec.Command("sh", "-c", script.String()).Output()
+	if err != nil {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	of := []string{}
+	for word := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if word != "\n" {
+			of = append(of, word)
+			continue
+		}
+		words, of = append(words, of), nil
+	}
+	if len(words) != len(lines) {
+		t.Fatalf("%d lines became %d", len(lines), len(words))
+	}
+	return words
 }
 
 func TestCompletionOffersCommandsFlagsAndValues(t *testing.T) {

@@ -26,14 +26,18 @@ func TestMain(m *testing.M) {
 
 // template is a hub with its schema, which tests copy.
 var template struct {
-	once sync.Once
-	dsn  string
+	once    sync.Once
+	dsn     string
+	vectors bool
+	copies  sync.Map // names of the databases that are copies
 }
 
 func newHub(t testing.TB) (dsn string) {
 	t.Helper()
 	prepare(t)
-	return hubtest.Copy(t, template.dsn)
+	dsn = hubtest.Copy(t, template.dsn)
+	template.copies.Store(must[*pgx.ConnConfig](t)(adminConfig(dsn)).Database, true)
+	return dsn
 }
 
 // prepare creates the template, and with it the roles, which all databases of the server share: two
@@ -44,7 +48,7 @@ func prepare(t testing.TB) {
 		template.dsn = hubtest.Database(t)
 		c, err := adminConfig(template.dsn)
 		if err == nil {
-			_, _, err = migrateHub(t.Context(), c)
+			_, template.vectors, err = migrateHub(t.Context(), c)
 		}
 		if err == nil { // the roles of a Supabase project
 			_, err = admin(t, hubtest.Database(t)).Exec(t.Context(), `create role authenticated nologin; create role authenticator login noinherit password 'x'; grant authenticated to authenticator; grant helix_device to authenticated`)
@@ -93,10 +97,15 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// setUp makes d the first device of a hub.
+// setUp makes d the first device of a hub. Copies of the template have the schema already.
 func (d *device) setUp(dsn string) {
 	d.t.Helper()
-	must[SetupResult](d.t)(d.setup(d.ctx, SetupParams{AdminDSN: dsn, Name: "first"}, false))
+	p, c := SetupParams{AdminDSN: dsn, Name: "first"}, must[*pgx.ConnConfig](d.t)(adminConfig(dsn))
+	if _, is := template.copies.Load(c.Database); !is {
+		must[SetupResult](d.t)(d.setup(d.ctx, p, false))
+	} else if err := d.exclusive(d.ctx, func() error { return d.registerFirst(d.ctx, c, p, &SetupResult{Vectors: template.vectors}) }); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // join adds d to the hub of other.

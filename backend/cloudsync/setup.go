@@ -119,33 +119,38 @@ func (s *Service) setup(ctx context.Context, p SetupParams, verify bool) (r Setu
 			r.UserID, r.DeviceID, r.Site, r.Encrypted, r.Updated = l.user, l.hub.Device, l.site, l.hub.Private, true
 			return errors.Join(s.hangUp(), s.retryRefused(ctx))
 		}
-		device := storage.NewID()
-		conn, err := dial(ctx, c)
-		if err != nil {
-			return hubError(c.Host, err)
-		}
-		defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
-		name := deviceName(p.Name)
-		var d registration
-		if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `update app.hub set host = $1, port = $2, dbname = $3`, c.Host, int(c.Port), c.Database); err != nil {
-				return err
-			}
-			var known bool
-			if err := tx.QueryRow(ctx, `select exists (select 1 from app.device where user_id = $1)`, s.db.LocalUser().ID).Scan(&known); err != nil {
-				return err
-			}
-			if known { // with a key that a new first device would replace
-				return fault.Conflictf("This hub already has your data. Add this device with a link from another device, or with the recovery code. If you have neither, set up an empty database.")
-			}
-			return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null), (select hub_id from app.hub)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d, &d.HubID)
-		}); err != nil {
-			return hubError(c.Host, err)
-		}
-		h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Vectors: r.Vectors}
-		return s.adoptFirst(ctx, h, d, p, &r)
+		return s.registerFirst(ctx, c, p, &r)
 	})
 	return r, err
+}
+
+// registerFirst connects this device as the first one of its person to the database at c, which has the schema.
+func (s *Service) registerFirst(ctx context.Context, c *pgx.ConnConfig, p SetupParams, r *SetupResult) error {
+	device := storage.NewID()
+	conn, err := dial(ctx, c)
+	if err != nil {
+		return hubError(c.Host, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the work is already committed
+	name := deviceName(p.Name)
+	var d registration
+	if err := asOwner(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `update app.hub set host = $1, port = $2, dbname = $3`, c.Host, int(c.Port), c.Database); err != nil {
+			return err
+		}
+		var known bool
+		if err := tx.QueryRow(ctx, `select exists (select 1 from app.device where user_id = $1)`, s.db.LocalUser().ID).Scan(&known); err != nil {
+			return err
+		}
+		if known { // with a key that a new first device would replace
+			return fault.Conflictf("This hub already has your data. Add this device with a link from another device, or with the recovery code. If you have neither, set up an empty database.")
+		}
+		return tx.QueryRow(ctx, `select app.add_device($1, $2, $3, $4, $5, $6, null), (select hub_id from app.hub)`, s.db.LocalUser().ID, uuid.UUID(device), name, s.o.Platform, []byte(s.db.Device().PublicKey), s.o.Version).Scan(&d, &d.HubID)
+	}); err != nil {
+		return hubError(c.Host, err)
+	}
+	h := hubConfig{Host: c.Host, Port: int(c.Port), Database: c.Database, Role: d.Role, Device: d.DeviceID, Name: name, Channel: d.Channel, Vectors: r.Vectors}
+	return s.adoptFirst(ctx, h, d, p, r)
 }
 
 // adoptFirst connects the first device of a person, which creates their key.

@@ -145,7 +145,9 @@ func (db *DB) migrateFile(ctx context.Context, st fileState, known, pending []mi
 	p("verify", 0, 1)
 	var g errgroup.Group // writes to the disk while reading back
 	g.Go(func() error { return syncFile(work) })
-	g.Go(func() error { return verifyMigrated(ctx, work, db.path, st.present) })
+	if st.present { // a file made from nothing has no rows, and the schema that the files make
+		g.Go(func() error { return verifyMigrated(ctx, work, db.path) })
+	}
 	if err := g.Wait(); err != nil {
 		return errors.Join(err, removeDB(work))
 	}
@@ -317,38 +319,36 @@ func dropCapture(ctx context.Context, db *sql.DB) error {
 
 // verifyMigrated checks references, pages and schema of a migrated copy. References that were
 // already broken in the file at before are ignored: a salvage keeps rows whose parent was lost.
-func verifyMigrated(ctx context.Context, path, before string, full bool) error {
+func verifyMigrated(ctx context.Context, path, before string) error {
 	db, err := sql.Open("sqlite", forCheck(standaloneDSN(path))+"&_pragma=cache_size(-65536)")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	if full { // a file just created from nothing has no rows to check
-		broken, err := brokenReferences(ctx, db)
+	broken, err := brokenReferences(ctx, db)
+	if err != nil {
+		return err
+	}
+	if broken > 0 {
+		old, err := sql.Open("sqlite", roDSN(before))
 		if err != nil {
 			return err
 		}
-		if broken > 0 {
-			old, err := sql.Open("sqlite", roDSN(before))
-			if err != nil {
-				return err
-			}
-			was, err := brokenReferences(ctx, old)
-			if err = errors.Join(err, old.Close()); err != nil {
-				return err
-			}
-			if broken > was {
-				return fault.Internalf(fmt.Errorf("foreign key check: %d broken, %d before", broken, was), "The update of the data failed its checks. The previous data stays in use.")
-			}
-		}
-		problems, err := checkRows(ctx, db, "PRAGMA integrity_check(10)")
-		if err != nil {
+		was, err := brokenReferences(ctx, old)
+		if err = errors.Join(err, old.Close()); err != nil {
 			return err
 		}
-		if len(problems) > 0 {
-			return fault.Internalf(errors.New(strings.Join(problems, "; ")), "The update of the data failed its checks. The previous data stays in use.")
+		if broken > was {
+			return fault.Internalf(fmt.Errorf("foreign key check: %d broken, %d before", broken, was), "The update of the data failed its checks. The previous data stays in use.")
 		}
+	}
+	problems, err := checkRows(ctx, db, "PRAGMA integrity_check(10)")
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fault.Internalf(errors.New(strings.Join(problems, "; ")), "The update of the data failed its checks. The previous data stays in use.")
 	}
 	got, err := dumpSchema(ctx, db)
 	if err != nil {

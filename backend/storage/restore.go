@@ -325,7 +325,7 @@ func (s *Service) modernize(ctx context.Context, path string) error {
 	if err := applyMigrations(ctx, path, pending, s.version(), "", func(int) {}); err != nil {
 		return err
 	}
-	return verifyMigrated(ctx, path, before, true)
+	return verifyMigrated(ctx, path, before)
 }
 
 // detach clears what would make the restored data look to the hub like a clone of this device, and

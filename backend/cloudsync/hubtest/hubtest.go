@@ -66,12 +66,12 @@ func Copy(t testing.TB, dsn string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return create(t, " template "+c.Database)
+	return create(t, " template "+c.Database+" strategy file_copy")
 }
 
 func create(t testing.TB, how string) string {
 	t.Helper()
-	shared.once.Do(func() { shared.s, shared.err = Start(testkit.FreePort(t)) })
+	shared.once.Do(func() { shared.s, shared.err = Start(testkit.FreePort(t), testSettings...) })
 	if shared.err != nil {
 		t.Fatalf("PostgreSQL (Debian package postgresql): %v", shared.err)
 	}
@@ -102,6 +102,11 @@ func programs() (string, error) {
 	slices.Sort(all)
 	return filepath.Dir(all[len(all)-1]), nil
 }
+
+// testSettings are for databases that are small and live for seconds: compiling queries and
+// visiting each database for housekeeping would take longer than the tests, as would log records for
+// a loss of power.
+var testSettings = []string{"autovacuum=off", "jit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=4GB", "checkpoint_timeout=1h", "shared_buffers=128MB", "max_parallel_workers_per_gather=0"}
 
 // Start runs a server on a loopback port. The server does not flush data to disk unless settings
 // enable it, for example with fsync=on.
@@ -173,7 +178,7 @@ func (s *Server) runs() bool {
 // New starts a server for one test, which may kill it.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s, err := Start(testkit.FreePort(t))
+	s, err := Start(testkit.FreePort(t), testSettings...)
 	if err != nil {
 		t.Fatalf("PostgreSQL (Debian package postgresql): %v", err)
 	}
