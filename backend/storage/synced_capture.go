@@ -189,15 +189,12 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 			op, set = "CASE WHEN "+open+" THEN 'I' ELSE "+op+" END", "CASE WHEN "+open+" THEN "+every+" ELSE "+set+" END"
 			when = "(" + t.Final + ") AND (" + when + ")"
 		}
-		head := "AFTER UPDATE OF " + strings.Join(fieldNames(fields), ", ") + " ON " + t.Table + " WHEN "
-		add("update", head+when, logEntry(t.Table, "NEW.id", op, set))
-		if columns["sync_meta"] != "" { // a separate trigger, which ends at its first test as long as the hub has no rows
-			var values []string
-			for _, c := range children {
-				values = append(values, c.childValue("OLD.id", "", ""))
-			}
-			add("base", head+"OLD.sync_meta IS NOT NULL AND ("+changed(fields)+") AND "+awake, keepBase(t, columns, "OLD.", "OLD.id", "", values))
+		var values []string
+		for _, c := range children {
+			values = append(values, c.childValue("OLD.id", "", ""))
 		}
+		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+when,
+			keepBase(t, columns, "OLD.", "OLD.id", " WHERE OLD.sync_meta IS NOT NULL AND "+awake, values)+logEntry(t.Table, "NEW.id", op, set))
 	}
 	add("delete", "BEFORE DELETE ON "+t.Table+" WHEN "+awake, `SELECT RAISE(ABORT, 'hard delete of a synced row of `+t.Table+`');`)
 	return out
@@ -213,7 +210,7 @@ func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable,
 	add := func(op, when, row, without, with string) {
 		key := row + t.ParentKey
 		out["sync_"+t.Table+"_"+op] = when + "\n  BEGIN\n    " +
-			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key, []string{t.childValue(key, without, with)}) + "\n    " +
+			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key+" AND p.sync_meta IS NOT NULL", []string{t.childValue(key, without, with)}) +
 			logEntry(parent.Table, key, "'U'", mark) + "\n  END"
 	}
 	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+awake, "NEW.", "NEW."+field, "")
@@ -283,9 +280,9 @@ func bits(fields []SyncedField) string {
 	return "(" + strings.Join(out, ") | (") + ")"
 }
 
-// keepBase returns SQL that stores the row as the hub has it, if the hub has it and this is the
-// first edit since. BLOB columns are written in hex because JSON has no bytes. Sealed values stay
-// sealed.
+// keepBase returns SQL that stores the row as the hub has it, unless an earlier edit did. The WHERE
+// in from ends with the conditions under which the hub has the row. BLOB columns are written in hex
+// because JSON has no bytes. Sealed values stay sealed.
 func keepBase(t SyncedTable, columns map[string]string, row, id, from string, children []string) string {
 	if columns["sync_meta"] == "" {
 		return ""
@@ -303,11 +300,8 @@ func keepBase(t SyncedTable, columns map[string]string, row, id, from string, ch
 			parts = append(parts, fmt.Sprintf("'%s', %s%s", name, row, name))
 		}
 	}
-	where := " WHERE "
-	if from != "" {
-		where = " AND "
-	}
 	return `INSERT INTO sync_base (tbl, row_id, row)
-    SELECT '` + t.Table + `', ` + id + `, json_object(` + strings.Join(parts, ", ") + `)` + from + where + row + `sync_meta IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM sync_base WHERE tbl = '` + t.Table + `' AND row_id = ` + id + `);`
+    SELECT '` + t.Table + `', ` + id + `, json_object(` + strings.Join(parts, ", ") + `)` + from + `
+      AND NOT EXISTS (SELECT 1 FROM sync_base WHERE tbl = '` + t.Table + `' AND row_id = ` + id + `);
+    `
 }

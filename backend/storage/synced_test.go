@@ -382,7 +382,7 @@ func TestTriggersFollowTheList(t *testing.T) {
 		return m
 	}
 	had := read()
-	if len(had) != 4+3+4+4 {
+	if len(had) != 3+3+3+3 {
 		t.Fatalf("triggers: %v", slices.Sorted(maps.Keys(had)))
 	}
 	if err := db.refreshTriggers(t.Context(), notesList); err != nil || !maps.Equal(read(), had) {
@@ -394,7 +394,7 @@ func TestTriggersFollowTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := read()
-	if len(now) != 4 || now["sync_notes_update"] == had["sync_notes_update"] || now["sync_notes_delete"] != had["sync_notes_delete"] {
+	if len(now) != 3 || now["sync_notes_update"] == had["sync_notes_update"] || now["sync_notes_delete"] != had["sync_notes_delete"] {
 		t.Fatalf("triggers after a change: %v", slices.Sorted(maps.Keys(now)))
 	}
 	exec(t, db, `DROP TRIGGER temp.sync_notes_update; CREATE TRIGGER sync_notes_update AFTER UPDATE ON notes BEGIN SELECT 1; END`)
