@@ -289,21 +289,25 @@ func (d *device) newer() {
 // those of this version.
 func (d *device) captureFuture() {
 	d.t.Helper()
-	const bit = 1 << 40
+	const bit, log = 1 << 40, "INSERT INTO change_log"
 	change := func(trigger string, edit func(sql string) string) {
 		d.t.Helper()
-		sql := one[string](d, `SELECT sql FROM sqlite_schema WHERE name = ?`, trigger)
+		sql := d.trigger(trigger)
 		d.exec(`DROP TRIGGER ` + trigger)
 		d.exec(edit(sql))
 	}
+	var logged string
 	change("sync_memories_insert", func(sql string) string {
 		all := regexp.MustCompile(`'I', (\d+),`).FindStringSubmatch(sql)
-		d.exec(strings.NewReplacer("sync_memories_insert", "sync_memories_future", "AFTER INSERT ON memories", "AFTER UPDATE OF future ON memories WHEN NEW.future IS NOT OLD.future", all[0], fmt.Sprintf("'U', %d,", bit)).Replace(sql))
+		logged = strings.Replace(sql[strings.Index(sql, log):], all[0], fmt.Sprintf("'U', %d,", bit), 1)
 		n := must[int](d.t)(strconv.Atoi(all[1]))
 		return strings.Replace(sql, all[0], fmt.Sprintf("'I', %d,", n|bit), 1)
 	})
-	change("sync_memories_base", func(sql string) string {
-		return strings.NewReplacer("UPDATE OF ", "UPDATE OF future, ", "IS NOT NULL AND (", "IS NOT NULL AND (NEW.future IS NOT OLD.future OR ", "json_object(", "json_object('future', OLD.future, ").Replace(sql)
+	change("sync_memories_update", func(sql string) string {
+		sql = strings.Replace(sql, "json_object(", "json_object('future', OLD.future, ", 1)
+		base := sql[strings.Index(sql, "INSERT INTO sync_base"):strings.Index(sql, log)]
+		d.exec("CREATE TEMP TRIGGER sync_memories_future AFTER UPDATE OF future ON memories WHEN NEW.future IS NOT OLD.future BEGIN " + base + logged)
+		return sql
 	})
 	for _, op := range []string{"insert", "update", "delete"} {
 		change("sync_memory_tags_"+op, func(sql string) string {
@@ -311,6 +315,17 @@ func (d *device) captureFuture() {
 		})
 	}
 	d.load()
+}
+
+// trigger returns the SQL that creates a capture trigger, "" if there is none.
+func (d *device) trigger(name string) (sql string) {
+	d.t.Helper()
+	if err := d.db.Write(d.ctx, func(tx *storage.Tx) error { // they belong to the connection that writes
+		return tx.QueryRow(`SELECT coalesce(max(replace(sql, 'CREATE TRIGGER', 'CREATE TEMP TRIGGER')), '') FROM temp.sqlite_schema WHERE name = ?`, name).Scan(&sql)
+	}); err != nil {
+		d.t.Fatal(err)
+	}
+	return sql
 }
 
 // load loads the tables with the columns that newer added, if it did.
@@ -323,7 +338,7 @@ func (d *device) load() {
 		for i, t := range d.tables {
 			d.tables[i] = t.newer()
 		}
-		if one[int](d, `SELECT count(*) FROM sqlite_schema WHERE name = 'sync_memories_future'`) == 0 {
+		if d.trigger("sync_memories_future") == "" {
 			d.captureFuture()
 		}
 	}
