@@ -356,8 +356,17 @@ func endRuns(ctx context.Context, db *sql.DB) error {
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'composite_skill_executions'`).Scan(&n); err != nil || n == 0 {
 		return err // of an older version
 	}
+	// The others are told, if this program can write what they understand.
+	i := slices.IndexFunc(Synced, func(t SyncedTable) bool { return t.Table == "composite_skill_executions" })
+	capture, err := captureScript(ctx, db, Synced[i:i+1])
+	if err == nil {
+		_, err = db.ExecContext(ctx, capture)
+	}
+	if err != nil && !errors.Is(err, errNotSynced) {
+		return err
+	}
 	now := time.Now().UnixMicro()
-	_, err := db.ExecContext(ctx, `UPDATE composite_skill_executions SET status = 'failed', wait_reason = NULL, wake_at = NULL, deadline_at = NULL,
+	_, err = db.ExecContext(ctx, `UPDATE composite_skill_executions SET status = 'failed', wait_reason = NULL, wake_at = NULL, deadline_at = NULL,
 		error_kind = 'canceled', error_message = 'earlier data was restored while this run was going on in it', finished_at = ?, updated_at = ?
 		WHERE status IN ('queued', 'running', 'waiting')`, now, now)
 	return err

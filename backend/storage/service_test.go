@@ -135,6 +135,26 @@ func wantKind(t *testing.T, err error, k fault.Kind, text string) {
 	}
 }
 
+// A run that was active when the data was saved ends with the restore, and other devices get to know.
+func TestRestoreEndsActiveRuns(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	id := NewID()
+	exec(t, h.db, `INSERT INTO composite_skill_executions (id, user_id, definition_hash, body, mode, trigger, input_params, status, device_id, bytes, created_at, updated_at)
+		VALUES (?, ?, zeroblob(32), '{}', 'live', 'user', '{}', 'running', ?, 0, 1, 1)`, id, h.db.LocalUser().ID, h.db.Device().ID)
+	b, err := h.s.Backup(h.ctx, BackupParams{Passphrase: "correct horse"})
+	must(t, err)
+	_, err = h.s.Restore(h.ctx, RestoreParams{Path: b.Path, Passphrase: "correct horse"})
+	must(t, err)
+	var status, op string
+	write(t, h.db, func(tx *Tx) error {
+		return tx.QueryRow(`SELECT e.status, l.op FROM composite_skill_executions e JOIN change_log l ON l.row_id = e.id WHERE e.id = ?`, id).Scan(&status, &op)
+	})
+	if status != "failed" || op != "I" {
+		t.Errorf("the run is %s and logged as %s", status, op)
+	}
+}
+
 func TestBackupThenRestorePreservesData(t *testing.T) {
 	testkit.SkipRaced(t, "much of the database and little at the same time")
 	t.Parallel()

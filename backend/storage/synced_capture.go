@@ -72,45 +72,60 @@ func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
 				}
 			}
 		}
-		want := map[string]string{}
-		for _, t := range list {
-			columns, err := tx.columns(t.Table)
-			if err != nil {
-				return err
-			}
-			if len(columns) == 0 {
-				return fmt.Errorf("table %s is in storage.Synced but not in the database", t.Table)
-			}
-			var parent *SyncedTable
-			var parentColumns map[string]string
-			if t.Parent != "" {
-				i := slices.IndexFunc(list, func(p SyncedTable) bool { return p.Table == t.Parent })
-				if i < 0 {
-					return fmt.Errorf("parent %s of %s is not in storage.Synced", t.Parent, t.Table)
-				}
-				parent = &list[i]
-				if parentColumns, err = tx.columns(t.Parent); err != nil {
-					return err
-				}
-			}
-			var children []SyncedTable
-			for _, c := range list {
-				if c.Parent == t.Table {
-					children = append(children, c)
-				}
-			}
-			maps.Copy(want, captureTriggers(t, columns, parent, parentColumns, children))
+		var err error
+		if script, err = captureScript(ctx, tx, list); err != nil {
+			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(want)) {
-			script += "CREATE TEMP TRIGGER " + name + " " + want[name] + ";\n"
-		}
-		_, err := tx.Exec(script)
+		_, err = tx.Exec(script)
 		return err
 	}); err != nil {
 		return err
 	}
 	db.capture.Store(&script)
 	return nil
+}
+
+// errNotSynced says that the file has not all that is declared as synced.
+var errNotSynced = errors.New("in storage.Synced but not in the database")
+
+// captureScript returns SQL that creates the capture triggers of list.
+func captureScript(ctx context.Context, db querier, list []SyncedTable) (string, error) {
+	has := map[string]map[string]string{}
+	for _, t := range list {
+		types, err := columns(ctx, db, t.Table)
+		if err != nil {
+			return "", err
+		}
+		for _, f := range t.Fields {
+			if types[f.Name] == "" {
+				return "", fmt.Errorf("column %s of table %s is %w", f.Name, t.Table, errNotSynced)
+			}
+		}
+		has[t.Table] = types
+	}
+	want := map[string]string{}
+	for _, t := range list {
+		var parent *SyncedTable
+		if t.Parent != "" {
+			i := slices.IndexFunc(list, func(p SyncedTable) bool { return p.Table == t.Parent })
+			if i < 0 {
+				return "", fmt.Errorf("parent %s of %s is not in storage.Synced", t.Parent, t.Table)
+			}
+			parent = &list[i]
+		}
+		var children []SyncedTable
+		for _, c := range list {
+			if c.Parent == t.Table {
+				children = append(children, c)
+			}
+		}
+		maps.Copy(want, captureTriggers(t, has[t.Table], parent, has[t.Parent], children))
+	}
+	var script strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		fmt.Fprintf(&script, "CREATE TEMP TRIGGER %s %s;\n", name, want[name])
+	}
+	return script.String(), nil
 }
 
 // captureTriggers returns the triggers named sync_… in a schema, main or temp.
@@ -129,15 +144,19 @@ func (tx *Tx) captureTriggers(schema string) (map[string]string, error) {
 
 // columns maps the columns of a table to their declared types.
 func (tx *Tx) columns(table string) (map[string]string, error) {
+	return columns(tx.ctx, tx, table)
+}
+
+func columns(ctx context.Context, db querier, table string) (map[string]string, error) {
 	out := map[string]string{}
-	err := tx.Select(`SELECT name, type FROM pragma_table_info(?)`, table).Each(func(row Row) error {
+	err := eachRow(ctx, db, `SELECT name, type FROM pragma_table_info(?)`, func(scan func(...any) error) error {
 		var name, typ string
-		if err := row.Scan(&name, &typ); err != nil {
+		if err := scan(&name, &typ); err != nil {
 			return err
 		}
 		out[name] = typ
 		return nil
-	})
+	}, table)
 	return out, err
 }
 
@@ -174,7 +193,7 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 		all |= 1 << f.No
 	}
 	every := fmt.Sprint(all)
-	insert := "AFTER INSERT ON " + t.Table
+	insert := "AFTER INSERT ON main." + t.Table
 	if t.Final != "" {
 		insert += " WHEN " + t.Final
 	}
@@ -193,10 +212,10 @@ func captureTriggers(t SyncedTable, columns map[string]string, parent *SyncedTab
 		for _, c := range children {
 			values = append(values, c.childValue("OLD.id", "", ""))
 		}
-		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+when,
+		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON main."+t.Table+" WHEN "+when,
 			keepBase(t, columns, "OLD.", "OLD.id", " WHERE OLD.sync_meta IS NOT NULL AND "+awake, values)+logEntry(t.Table, "NEW.id", op, set))
 	}
-	add("delete", "BEFORE DELETE ON "+t.Table+" WHEN "+awake, `SELECT RAISE(ABORT, 'hard delete of a synced row of `+t.Table+`');`)
+	add("delete", "BEFORE DELETE ON main."+t.Table+" WHEN "+awake, `SELECT RAISE(ABORT, 'hard delete of a synced row of `+t.Table+`');`)
 	return out
 }
 
@@ -213,11 +232,11 @@ func childTriggers(t SyncedTable, columns map[string]string, parent SyncedTable,
 			keepBase(parent, parentColumns, "p.", key, " FROM "+parent.Table+" p WHERE p.id = "+key+" AND p.sync_meta IS NOT NULL", []string{t.childValue(key, without, with)}) +
 			logEntry(parent.Table, key, "'U'", mark) + "\n  END"
 	}
-	add("insert", "AFTER INSERT ON "+t.Table+" WHEN "+awake, "NEW.", "NEW."+field, "")
+	add("insert", "AFTER INSERT ON main."+t.Table+" WHEN "+awake, "NEW.", "NEW."+field, "")
 	if len(fields) > 0 {
-		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON "+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")", "NEW.", "NEW."+field, "OLD."+field)
+		add("update", "AFTER UPDATE OF "+strings.Join(fieldNames(fields), ", ")+" ON main."+t.Table+" WHEN "+awake+" AND ("+changed(fields)+")", "NEW.", "NEW."+field, "OLD."+field)
 	}
-	add("delete", "AFTER DELETE ON "+t.Table+" WHEN "+awake, "OLD.", "", "OLD."+field)
+	add("delete", "AFTER DELETE ON main."+t.Table+" WHEN "+awake, "OLD.", "", "OLD."+field)
 	return out
 }
 
