@@ -219,9 +219,9 @@ lint: $(GOLANGCI)
 .PHONY: vet
 vet: $(ENGINES) $(MODEL)
 	$(NICE) $(GO) vet $(DESKTOP) . ./app ./app/e2e ./build/...
-	$(NICE) $(GO) run ./build/typecheck windows,darwin $(PORTABLE)
-	$(NICE) $(GO) run ./build/typecheck -dir build/bench linux ./...
-	$(NICE) $(GO) run ./build/xcheck -tags desktop,production darwin/arm64,darwin/amd64,windows/amd64 .
+	$(NICE) $(GO) run ./build/xcheck -test windows/amd64,darwin/arm64 $(PORTABLE)
+	$(NICE) $(GO) run ./build/xcheck -cgo -test -dir build/bench linux/amd64 ./...
+	$(NICE) $(GO) run ./build/xcheck -cgo -tags desktop,production darwin/arm64,darwin/amd64,windows/amd64 .
 
 # Everything runs once without the race detector, and what can race once with it: tests that show
 # nothing there say so themselves (testkit.SkipRaced). Packages of one goroutine are left out, and

@@ -129,7 +129,6 @@ var levels = map[string]int{
 	"build/demo":                           entry,
 	"build/notices":                        entry,
 	"build/testlog":                        entry,
-	"build/typecheck":                      entry,
 	"build/xcheck":                         entry,
 	"build/engines/gen":                    entry,
 	"build/models/gen":                     entry,

@@ -1,10 +1,12 @@
-// Command xcheck type-checks packages for a system whose C compiler is missing here, files with cgo
-// included:
+// Command xcheck type-checks packages for other systems:
 //
-//	go run ./build/xcheck -tags desktop,production darwin/arm64,darwin/amd64 .
+//	go run ./build/xcheck -test windows/amd64,darwin/arm64 ./backend/... ./app/cli/...
+//	go run ./build/xcheck -cgo -tags desktop,production darwin/arm64,darwin/amd64 .
 //
-// `go list` names the files, and names of C are taken to be right. Errors are reported in this
-// module; in its dependencies only what they export is read.
+// -test includes the tests of the packages, -cgo the files that need a C compiler, which may be
+// missing here, and -dir names the folder of another module. `go list` names the files, and names of
+// C are taken to be right. Errors are reported in this module; in its dependencies only what they
+// export is read.
 package main
 
 import (
@@ -25,15 +27,19 @@ import (
 )
 
 func main() {
-	tags := flag.String("tags", "", "build `tags`, separated by commas")
+	var o options
+	flag.StringVar(&o.dir, "dir", ".", "the module's `folder`")
+	flag.StringVar(&o.tags, "tags", "", "build `tags`, separated by commas")
+	flag.BoolVar(&o.cgo, "cgo", false, "check files with cgo")
+	flag.BoolVar(&o.test, "test", false, "check tests")
 	flag.Parse()
 	if flag.NArg() < 2 {
-		fmt.Fprintln(os.Stderr, "usage: xcheck [-tags TAGS] SYSTEM/ARCH[,SYSTEM/ARCH…] PACKAGE…")
+		fmt.Fprintln(os.Stderr, "usage: xcheck [-dir MODULE] [-tags TAGS] [-cgo] [-test] SYSTEM/ARCH[,SYSTEM/ARCH…] PACKAGE…")
 		os.Exit(2)
 	}
 	bad := 0
 	for target := range strings.SplitSeq(flag.Arg(0), ",") {
-		r, err := check(".", target, *tags, flag.Args()[1:]...)
+		r, err := check(o, target, flag.Args()[1:]...)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "xcheck:", err)
 			os.Exit(1)
@@ -57,16 +63,24 @@ type listed struct {
 	ImportMap         map[string]string
 }
 
+type options struct {
+	dir, tags string
+	cgo, test bool
+}
+
 type report struct {
 	packages, cgo int
 	errors        []error
 }
 
-// check checks the packages in the module of dir and everything that they import.
-func check(dir, target, tags string, patterns ...string) (r report, err error) {
+// check checks packages and everything that they import.
+func check(o options, target string, patterns ...string) (r report, err error) {
 	system, arch, _ := strings.Cut(target, "/")
-	list := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,ImportPath,Module,GoFiles,CgoFiles,ImportMap", "-tags", tags}, patterns...)...)
-	list.Dir, list.Env, list.Stderr = dir, append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=1"), os.Stderr
+	list := exec.Command("go", append([]string{"list", "-deps", fmt.Sprintf("-test=%t", o.test), "-json=Dir,ImportPath,Module,GoFiles,CgoFiles,ImportMap", "-tags", o.tags}, patterns...)...)
+	list.Dir, list.Env, list.Stderr = o.dir, append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0"), os.Stderr
+	if o.cgo {
+		list.Env = append(list.Env, "CGO_ENABLED=1")
+	}
 	out, err := list.StdoutPipe()
 	if err != nil {
 		return r, err
@@ -81,6 +95,9 @@ func check(dir, target, tags string, patterns ...string) (r report, err error) {
 			break
 		} else if err != nil {
 			return r, errors.Join(err, list.Wait())
+		}
+		if strings.HasSuffix(p.ImportPath, ".test") { // the main package of a test, which go test writes
+			continue
 		}
 		own := p.Module != nil && p.Module.Main
 		var files []*ast.File
@@ -102,7 +119,8 @@ func check(dir, target, tags string, patterns ...string) (r report, err error) {
 				}
 			},
 		}
-		done[p.ImportPath], _ = conf.Check(p.ImportPath, fset, files, info) //nolint:errcheck // Error has them all
+		path, _, _ := strings.Cut(p.ImportPath, " ")                // a package with its tests is "path [path.test]"
+		done[p.ImportPath], _ = conf.Check(path, fset, files, info) //nolint:errcheck // Error has them all
 		r.errors = append(r.errors, slices.DeleteFunc(found, func(err error) bool { return aboutC(err, info) })...)
 	}
 	return r, list.Wait()

@@ -24,16 +24,23 @@ func TestErrorsInFilesOfAnotherSystemAreFound(t *testing.T) {
 	for name, text := range files {
 		write(name, text)
 	}
-	r, err := check(dir, "darwin/arm64", "", ".")
+	r, err := check(options{dir: dir, cgo: true}, "darwin/arm64", ".")
 	if err != nil || len(r.errors) != 0 || r.cgo == 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	write("size_darwin.go", files["size_darwin.go"]+"\nvar wrong int = name()\n\nfunc missing() { nowhere(C.x) }\n")
-	r, err = check(dir, "darwin/arm64", "", ".")
+	r, err = check(options{dir: dir, cgo: true}, "darwin/arm64", ".")
 	if err != nil || len(r.errors) != 2 {
 		t.Errorf("with two errors: %+v, %v", r.errors, err)
 	}
-	if r, err := check(dir, "linux/amd64", "", "."); err != nil || len(r.errors) != 0 {
+	if r, err := check(options{dir: dir, cgo: true}, "linux/amd64", "."); err != nil || len(r.errors) != 0 {
 		t.Errorf("another system: %+v, %v", r.errors, err)
+	}
+	write("name_test.go", "package main\n\nimport \"testing\"\n\nfunc TestName(t *testing.T) { t.Log(name() + 1) }\n")
+	write("outside_test.go", "package main_test\n\nimport \"testing\"\n\nfunc TestSize(t *testing.T) { t.Log(size()) }\n")
+	for _, with := range []bool{false, true} {
+		if r, err := check(options{dir: dir, test: with}, "linux/amd64", "."); err != nil || len(r.errors) > 0 != with {
+			t.Errorf("tests %v: %+v, %v", with, r.errors, err)
+		}
 	}
 }
