@@ -209,7 +209,7 @@ func long() bool { return os.Getenv("HELIX_LONG") != "" }
 func TestKill(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "a process of the test has no time for anything")
-	kills, speed := 30, time.Duration(240)
+	kills, speed := 50, time.Duration(240)
 	if long() {
 		kills, speed = 1000, 60 // a minute is a second
 	}
