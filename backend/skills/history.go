@@ -65,7 +65,7 @@ func (s *Service) execution(ctx context.Context, id uuid.UUID, skill bool) (Exec
 
 // loadExecution returns a run, and the nested runs that it waits for.
 func (s *Service) loadExecution(ctx context.Context, id uuid.UUID, skill bool) (x Execution, inner []innerWait, err error) {
-	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) {
+	if r := s.inMemory(id); r != nil && r.row.user == identity.UserID(ctx) && !r.ended() {
 		x, inner = r.view(skill)
 		return x, inner, nil
 	}
@@ -93,6 +93,13 @@ func (s *Service) loadExecution(ctx context.Context, id uuid.UUID, skill bool) (
 		return nil
 	})
 	return x, inner, err
+}
+
+// ended reports whether the end of the run is recorded, so that its rows are complete.
+func (r *live) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return final(r.recorded)
 }
 
 // view returns a loaded run, and the nested runs that it waits for.
