@@ -18,9 +18,9 @@ import (
 )
 
 // Run executes commands that make a single call. They are declared by their tags: `call` is the
-// method, `with` contains constant parameters, and each argument and flag that was given is a
-// parameter, named by `param` or like itself; none with `param:"-"`. With `ref:"tool"`, or another of kinds, its value may
-// also be a name. `confirm` is a question to answer before the call, unless the flag --yes is given.
+// method, `with` contains constant parameters, and each required argument and each other argument
+// and flag that isn't zero is a parameter, named by `param` or like itself; none with `param:"-"`.
+// With `ref:"tool"`, or another of kinds, its value may also be a name. `confirm` is a question to answer before the call, unless the flag --yes is given.
 // `say` is the message after it, without which the result is printed as JSON. In both, $name stands
 // for a parameter, and in `say` also for a field of the result. Run is also called after the Run of
 // other commands, and does nothing then.
@@ -82,7 +82,7 @@ func (c *command) given() (map[string]any, error) {
 		}
 	}
 	for _, v := range values {
-		if v.Target.IsZero() || v.Tag.Get("param") == "-" {
+		if v.Target.IsZero() && !v.Required || v.Tag.Get("param") == "-" {
 			continue
 		}
 		given := v.Target.Interface()
@@ -144,7 +144,7 @@ func (c *command) toolID(ref string) (string, error)  { return c.idOf(toolKind, 
 func (c *command) skillID(ref string) (string, error) { return c.idOf(skillKind, ref, false) }
 
 // named is a row of a list as read by idOf.
-type named struct{ ID, SkillID, ScheduleID, Name string }
+type named struct{ ID, SkillID, ScheduleID, ManifestID, Name string }
 
 // idOf returns the id for an id or a unique name; with deleted, it searches the deleted items.
 func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
@@ -161,11 +161,18 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var ids []string
+	var ids, exact []string
 	for _, r := range rows {
+		id := first(r.ID, r.SkillID, r.ScheduleID, r.ManifestID)
 		if strings.EqualFold(r.Name, ref) {
-			ids = append(ids, first(r.ID, r.SkillID, r.ScheduleID))
+			ids = append(ids, id)
 		}
+		if r.Name == ref {
+			exact = append(exact, id)
+		}
+	}
+	if len(exact) > 0 { // the names of channels and schedules may differ only in case
+		ids = exact
 	}
 	noun := k.noun
 	if deleted {
@@ -183,11 +190,13 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 // rowsOf calls a method with a paged result until it has all rows. With p nil, the result is not paged.
 func rowsOf[T any](c *command, method, field string, p map[string]any) (all []T, err error) {
 	for {
+		params := any(struct{}{})
 		if p != nil {
 			p["limit"], p["offset"] = 100, len(all)
+			params = p
 		}
 		var page map[string]json.RawMessage
-		if _, err := c.call(method, p, &page); err != nil {
+		if _, err := c.call(method, params, &page); err != nil {
 			return nil, err
 		}
 		var total int

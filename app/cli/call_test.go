@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -176,5 +178,77 @@ func TestToolTestComparesSamples(t *testing.T) {
 	r := helix(t, data, "", "--json", "tool", "test", "counter")
 	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || len(out.Results) != 2 || !out.Results[0].OK || out.Results[1].OK {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestChannelsAreFoundByName(t *testing.T) {
+	t.Parallel()
+	data := dataFolder(t)
+	for _, c := range []struct {
+		args string
+		code int
+		want string // in what is printed
+	}{
+		{"add webhook Door --reply-url http://127.0.0.1:9/r", 0, "Secret"},
+		{"allow Door ann --label Ann", 0, "Ann"},
+		{"senders door", 0, "Ann"},
+		{"add webhook door --reply-url http://127.0.0.1:9/r", 0, "Secret"},
+		{"disable Door", 0, "Door: disabled"},
+		{"senders Door", 0, "Ann"}, // not the other one, whose name differs in case
+		{"senders DOOR", 7, "2 channels are named"},
+		{"senders Gate", 3, `No channel is named "Gate".`},
+	} {
+		if r := helix(t, data, "", append([]string{"channels"}, strings.Fields(c.args)...)...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
+			t.Errorf("%s: %+v", c.args, r)
+		}
+	}
+}
+
+func TestManifestsAreFoundByName(t *testing.T) {
+	t.Parallel()
+	data, api := dataFolder(t), filepath.Join(t.TempDir(), "api.yaml")
+	if err := os.WriteFile(api, []byte(`{openapi: 3.0.3, info: {title: Pets, version: 1.0.0}, servers: [{url: "https://pets.example.com"}], paths: {/pets: {get: {summary: List, responses: {"200": {description: ok}}}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := helix(t, data, "", "openapi", "import", api, "--name", "pets", "--op", "get /pets"); r.code != 0 {
+		t.Fatal(r)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string // in what is printed
+	}{
+		{"manifest show pets", 0, "pets.example.com"},
+		{"manifest enable Pets", 7, "pending approval"},
+		{"manifest logs pets", 0, "STARTED"},
+		{"openapi auth clear pets key", 3, `No credential is set up for "key".`},
+		{"manifest approve pets", 4, "Only a person can approve"},
+		{"manifest revoke pets --yes", 0, "Revoked"},
+		{"manifest show pets", 3, `No tool from an API description is named "pets".`},
+	} {
+		if r := helix(t, data, "", strings.Fields(c.args)...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
+			t.Errorf("%s: %+v", c.args, r)
+		}
+	}
+}
+
+// An argument that is empty or names nothing is told, and not left out of the call.
+func TestArgumentsThatNameNothing(t *testing.T) {
+	t.Parallel()
+	data := dataFolder(t)
+	const none = "00000000-0000-0000-0000-000000000000"
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"tool", "versions", ""}, 3, `No tool is named "".`},
+		{[]string{"providers", "remove", ""}, 4, "Remove  and its key?"},
+		{[]string{"sync", "revoke", none}, 4, none},
+		{[]string{"schedule", "history", none}, 3, "not found"},
+	} {
+		if r := helix(t, data, "", c.args...); r.code != c.code || !strings.Contains(r.stderr, c.stderr) {
+			t.Errorf("%q: %+v", c.args, r)
+		}
 	}
 }

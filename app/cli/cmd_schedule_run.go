@@ -118,6 +118,11 @@ func (h *scheduleHistoryCmd) Run(c *command) error {
 			}
 		})
 	}
+	if h.Schedule != "" { // of a schedule that doesn't exist, schedules.runs lists no runs
+		if _, err := (scheduleRef{h.Schedule}).find(c); err != nil {
+			return err
+		}
+	}
 	return answer(c, "schedules.runs", func(r scheduler.RunsResult) {
 		if len(r.Runs) == 0 {
 			c.say("No runs yet.")
