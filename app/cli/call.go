@@ -184,7 +184,7 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	case 1:
 		return ids[0], nil
 	}
-	return "", fault.Conflictf("%d %ss are named %q. Use an ID: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
+	return "", fault.Conflictf("%d items are named %q. Use an ID: %s.", len(ids), ref, strings.Join(ids, ", "))
 }
 
 // rowsOf calls a method with a paged result until it has all rows. With p nil, the result is not paged.
