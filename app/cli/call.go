@@ -134,7 +134,7 @@ var (
 	wasmKind     = kind{noun: "WASM tool", list: "skills.list_wasm", rows: "skills"}
 	scheduleKind = kind{noun: "schedule", list: "schedules.list", rows: "schedules", delete: "schedules.delete", restore: "schedules.restore", id: "scheduleId", asks: true}
 	channelKind  = kind{noun: "channel", list: "channels.list", rows: "channels", whole: true}
-	manifestKind = kind{noun: "tool from an API description", list: "discovery.list", rows: "tools"}
+	manifestKind = kind{noun: "API tool", list: "discovery.list", rows: "tools"}
 )
 
 // kinds are by the name of the command that contains their verbs.
@@ -184,7 +184,7 @@ func (c *command) idOf(k kind, ref string, deleted bool) (string, error) {
 	case 1:
 		return ids[0], nil
 	}
-	return "", fault.Conflictf("%d items are named %q. Use an ID: %s.", len(ids), ref, strings.Join(ids, ", "))
+	return "", fault.Conflictf("%d %ss are named %q. Use an ID: %s.", len(ids), noun, ref, strings.Join(ids, ", "))
 }
 
 // rowsOf calls a method with a paged result until it has all rows. With p nil, the result is not paged.

@@ -224,7 +224,7 @@ func TestManifestsAreFoundByName(t *testing.T) {
 		{"openapi auth clear pets key", 3, `No credential is set up for "key".`},
 		{"manifest approve pets", 4, "Only a person can approve"},
 		{"manifest revoke pets --yes", 0, "Revoked"},
-		{"manifest show pets", 3, `No tool from an API description is named "pets".`},
+		{"manifest show pets", 3, `No API tool is named "pets".`},
 	} {
 		if r := helix(t, data, "", strings.Fields(c.args)...); r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
 			t.Errorf("%s: %+v", c.args, r)
