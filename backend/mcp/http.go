@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -107,7 +109,7 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// keep remembers the error of a request that was not sent, which the SDK does not pass on, and returns it.
+// keep remembers an error that the SDK does not pass on, and returns it.
 func (t *roundTripper) keep(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,6 +146,10 @@ func (t *roundTripper) send(req *http.Request, body []byte, token string) (*http
 	t.last, t.failed, t.status = nil, nil, resp.Status
 	if resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden || resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError {
 		t.last = &statusError{resp.Status, resp.Header.Get("Retry-After"), resp.Status == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")}
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if req.Method == http.MethodPost && resp.Status == http.StatusOK && kind != "application/json" && kind != "text/event-stream" {
+		t.failed = fault.Unavailablef("%s is no MCP server: it answered with %s. Check the URL.", t.host, cmp.Or(kind, "no content type"))
 	}
 	t.mu.Unlock()
 	if resp.Header.Get("WWW-Authenticate") != "" {
