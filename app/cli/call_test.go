@@ -232,7 +232,7 @@ func TestManifestsAreFoundByName(t *testing.T) {
 	}
 }
 
-// An argument that is empty or names nothing is told, and not left out of the call.
+// A required argument is sent even if it is empty, so that the error is about its value.
 func TestArgumentsThatNameNothing(t *testing.T) {
 	t.Parallel()
 	data := dataFolder(t)

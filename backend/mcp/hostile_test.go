@@ -229,7 +229,7 @@ func TestOddHTTPServers(t *testing.T) {
 		"HTML": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w, "<!doctype html><title>Sign in</title>")
-		}, fault.Unavailable, "is no MCP server: it answered with text/html"},
+		}, fault.Unavailable, "isn't an MCP server: it answered with text/html"},
 		"an empty answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 		}, fault.Unavailable, ""},

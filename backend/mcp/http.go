@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"mime"
@@ -148,8 +149,8 @@ func (t *roundTripper) send(req *http.Request, body []byte, token string) (*http
 		t.last = &statusError{resp.Status, resp.Header.Get("Retry-After"), resp.Status == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")}
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if req.Method == http.MethodPost && resp.Status == http.StatusOK && kind != "application/json" && kind != "text/event-stream" {
-		t.failed = fault.Unavailablef("%s is no MCP server: it answered with %s. Check the URL.", t.host, cmp.Or(kind, "no content type"))
+	if resp.Status == http.StatusOK && kind != "application/json" && kind != "text/event-stream" && isCall(body) {
+		t.failed = fault.Unavailablef("%s isn't an MCP server: it answered with %s. Check the URL.", t.host, visible(cmp.Or(kind, "no content type"), 100))
 	}
 	t.mu.Unlock()
 	if resp.Header.Get("WWW-Authenticate") != "" {
@@ -163,6 +164,15 @@ func (t *roundTripper) send(req *http.Request, body []byte, token string) (*http
 		Status: fmt.Sprintf("%d %s", resp.Status, http.StatusText(resp.Status)), StatusCode: resp.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: resp.Header, Body: content, ContentLength: -1, Request: req,
 	}, nil
+}
+
+// isCall reports whether a message is answered; what comes back for others is of no interest.
+func isCall(message []byte) bool {
+	var m struct {
+		ID     any    `json:"id"`
+		Method string `json:"method"`
+	}
+	return json.Unmarshal(message, &m) == nil && m.ID != nil && m.Method != ""
 }
 
 // refused returns the last refusal as an error, or nil.

@@ -356,7 +356,7 @@ func endRuns(ctx context.Context, db *sql.DB) error {
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'composite_skill_executions'`).Scan(&n); err != nil || n == 0 {
 		return err // of an older version
 	}
-	// The others are told, if this program can write what they understand.
+	// The change syncs, unless the schema is older than what this program syncs.
 	i := slices.IndexFunc(Synced, func(t SyncedTable) bool { return t.Table == "composite_skill_executions" })
 	capture, err := captureScript(ctx, db, Synced[i:i+1])
 	if err == nil {

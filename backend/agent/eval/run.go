@@ -36,9 +36,27 @@ type database struct {
 	key  rootKey
 }
 
-// newDatabase is made once, because creating the schema takes longer than most scenarios. Each
-// scenario runs on a copy.
-var newDatabase = sync.OnceValues(func() (d database, err error) {
+var created struct {
+	sync.Mutex
+	database
+}
+
+// newDatabase returns a database that is created once, because creating the schema takes longer
+// than most scenarios. Each scenario runs on a copy. After an error, the next call tries again.
+func newDatabase() (database, error) {
+	created.Lock()
+	defer created.Unlock()
+	if created.file != nil {
+		return created.database, nil
+	}
+	d, err := createDatabase()
+	if err == nil {
+		created.database = d
+	}
+	return d, err
+}
+
+func createDatabase() (d database, err error) {
 	dir, err := os.MkdirTemp("", "helix-eval-")
 	if err != nil {
 		return d, err
@@ -58,7 +76,7 @@ var newDatabase = sync.OnceValues(func() (d database, err error) {
 	}
 	d.file, err = os.ReadFile(path)
 	return d, err
-})
+}
 
 const turnLimit = 5 * time.Minute
 
