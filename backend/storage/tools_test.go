@@ -2,39 +2,58 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"io/fs"
 	"path/filepath"
 	"testing"
 	"testing/fstest"
 )
 
-// before returns a context in which Open knows only the migrations before one.
-func before(ctx context.Context, first string) context.Context {
-	m := fstest.MapFS{}
-	src := migrationSource(ctx)
-	names, _ := fs.Glob(src, "*.sql")
+// formerFile creates a database with the migrations before one and a local user, and returns a
+// function that executes SQL in it.
+func formerFile(t *testing.T, path, first string, user []byte) func(query string, args ...any) {
+	t.Helper()
+	m, src := fstest.MapFS{}, migrationSource(t.Context())
+	names, err := fs.Glob(src, "*.sql")
+	must(t, err)
 	for _, n := range names {
 		if n < first {
-			b, _ := fs.ReadFile(src, n)
+			b, err := fs.ReadFile(src, n)
+			must(t, err)
 			m[n] = &fstest.MapFile{Data: b}
 		}
 	}
-	return context.WithValue(ctx, migrationsKey{}, fs.FS(m))
+	db, err := sql.Open("sqlite", dsn(path, writerPragmas, true))
+	must(t, err)
+	db.SetMaxIdleConns(0) // nobody has the file open when Open migrates it
+	t.Cleanup(func() { must(t, db.Close()) })
+	p, err := newGoose(context.WithValue(t.Context(), migrationsKey{}, fs.FS(m)), db)
+	must(t, err)
+	_, err = p.Up(t.Context())
+	must(t, err)
+	exec := func(query string, args ...any) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), query, args...)
+		must(t, err)
+	}
+	exec(`INSERT INTO users (id, display_name, created_at) VALUES (?, 'You', 1)`, user)
+	exec(`UPDATE sync_local SET user_id = ?, epoch = zeroblob(16)`, user)
+	return exec
 }
 
 // Tools of a former version keep their approvals, which stay here, and are sent to the hub with their log.
 func TestToolsOfAFormerVersionStartToSync(t *testing.T) {
 	t.Parallel()
-	path, root := filepath.Join(t.TempDir(), "helix.db"), &memRoot{}
-	db, err := Open(before(t.Context(), "0077"), Options{Path: path, Keys: NewKeys(root)})
-	must(t, err)
+	path, id := filepath.Join(t.TempDir(), "helix.db"), NewID()
+	user := id[:]
+	exec := formerFile(t, path, "0077", user)
 	tool := func(n byte, status string, approved, install any) {
 		t.Helper()
 		id := append(make([]byte, 15), n)
-		exec(t, db, `INSERT INTO tool_manifest (id, user_id, name, version, description, source_type, source_location, status, execution_type, execution_timeout, manifest, definition_hash, approved_hash, approved_at, created_at, updated_at)
-			VALUES (?1, ?2, 'tool' || ?3, '1.0.0', '', 'local', '', ?4, 'http', 30, '{}', zeroblob(32), ?5, CASE WHEN ?5 IS NOT NULL THEN 7 END, 1, 1000)`, id, db.LocalUser().ID, n, status, approved)
+		exec(`INSERT INTO tool_manifest (id, user_id, name, version, description, source_type, source_location, status, execution_type, execution_timeout, manifest, definition_hash, approved_hash, approved_at, created_at, updated_at)
+			VALUES (?1, ?2, 'tool' || ?3, '1.0.0', '', 'local', '', ?4, 'http', 30, '{}', zeroblob(32), ?5, CASE WHEN ?5 IS NOT NULL THEN 7 END, 1, 1000)`, id, user, n, status, approved)
 		if install != nil {
-			exec(t, db, `INSERT INTO tool_install (tool_id, user_id, definition_hash, state, verify_result, updated_at) VALUES (?, ?, ?, ?, '[1]', 1)`, id, db.LocalUser().ID, approved, install)
+			exec(`INSERT INTO tool_install (tool_id, user_id, definition_hash, state, verify_result, updated_at) VALUES (?, ?, ?, ?, '[1]', 1)`, id, user, approved, install)
 		}
 	}
 	now, was := make([]byte, 32), append(make([]byte, 31), 1)
@@ -45,11 +64,9 @@ func TestToolsOfAFormerVersionStartToSync(t *testing.T) {
 	tool(5, "revoked", now, "ready")
 	tool(6, "pending_approval", was, "ready") // upgraded
 	for _, status := range []string{"running", "success"} {
-		exec(t, db, `INSERT INTO tool_execution_log (id, user_id, tool_id, operation, input_params, started_at, status, definition_hash, caller, created_at) VALUES (randomblob(16), ?, zeroblob(16), 'x', '{}', 1, ?, zeroblob(32), '', 1)`, db.LocalUser().ID, status)
+		exec(`INSERT INTO tool_execution_log (id, user_id, tool_id, operation, input_params, started_at, status, definition_hash, caller, created_at) VALUES (randomblob(16), ?, zeroblob(16), 'x', '{}', 1, ?, zeroblob(32), '', 1)`, user, status)
 	}
-	exec(t, db, `DELETE FROM change_log`)
-	shut(t, db)
-	db = openWith(t, path, root)
+	db := openWith(t, path, &memRoot{})
 	texts := func(query string) (out string) {
 		must(t, db.Read(t.Context(), func(tx *Tx) error {
 			return tx.QueryRow(`SELECT coalesce(group_concat(v, ' '), '') FROM (` + query + `)`).Scan(&out)
