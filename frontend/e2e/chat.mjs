@@ -230,6 +230,19 @@ async function inspector({ page, looks }) {
   await pane.getByRole("button", { name: "Close inspector" }).click();
 }
 
+/** The chat stays at its end while the window changes, also if a scroll event comes before the list is told of its size. */
+async function staysAtEnd(page) {
+  const list = said(page);
+  const atEnd = (what) => until(() => list.evaluate((e) => e.scrollTop + e.clientHeight >= e.scrollHeight - 2), `the chat is at its end in ${what}`);
+  for (const height of ["200px", "", "300px", ""]) {
+    await list.evaluate((e, h) => {
+      e.parentElement.style.maxHeight = h;
+      return e.scrollTop; // a layout now: its scroll event is the first of the next frame
+    }, height);
+    await atEnd(`a window of ${height || "all its height"}`);
+  }
+}
+
 async function budget({ page, go, rpc, looks, check }, model) {
   await rpc("agent.set_budget", { scope: "day", maxTokens: 100 });
   const calls = model.requests.length;
@@ -238,6 +251,7 @@ async function budget({ page, go, rpc, looks, check }, model) {
   await said(page).getByText("The budget is used up.", { exact: false }).first().waitFor();
   check(model.requests.length === calls, "no call is made");
   await looks("budget");
+  await staysAtEnd(page);
   await said(page).getByRole("button", { name: "Raise budget" }).click();
   await page.getByRole("textbox", { name: "Limit in dollars: Each day" }).waitFor();
   await looks("settings");

@@ -71,6 +71,8 @@ export async function openPage(browser, helix, suite, prepare = async () => {}) 
     });
   }
   page.setDefaultTimeout(patience);
+  // Chromium is told to report file choosers when the first listener is added, and a key that is pressed at once may come before that.
+  page.on("filechooser", () => {});
   if (slow > 1) await slowDown(page);
   await page.addInitScript(patient);
   // So that pictures can be taken in German too; the browser's own language is English.
