@@ -24,6 +24,8 @@ const launch = () => chromium.launch({
   // use up the inotify instances of the user, and then "Too many open files" is all it says.
   env: { ...process.env, DBUS_SESSION_BUS_ADDRESS: "disabled:" },
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage",
+    // A suite ends before optimized code has paid for its compilation.
+    "--js-flags=--no-opt,--no-maglev",
     // A microphone that beeps, for recordings as the browser makes them.
     "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
     // A page that the test answers itself has no address, and could not talk to the program.
@@ -85,7 +87,7 @@ async function runAll(suites, lanes) {
 // more by itself, because a busy machine fails a test now and then; it is named as flaky then.
 const first = await runAll(suites, 2);
 const failed = await runAll(await runAll(first, 1), 1);
-const flaky = first.filter((name) => !failed.includes(name));
+console.log(JSON.stringify(globalThis.sp));const flaky = first.filter((name) => !failed.includes(name));
 console.log(`${suites.length - failed.length} of ${suites.length} suites passed in ${((Date.now() - begun) / 1000).toFixed(0)} s${flaky.length > 0 ? `, on a later attempt: ${flaky.join(", ")}` : ""}`);
 if (suites.length === 0) console.error("no such suite");
 process.exit(failed.length > 0 || suites.length === 0 ? 1 : 0);
