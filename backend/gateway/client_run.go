@@ -43,7 +43,9 @@ func backoff(ctx context.Context, attempt int) error {
 func (c *Client) run(p Pipe, out *outbox) {
 	defer close(c.ended)
 	for {
-		c.readAll(p, out)
+		if c.ctx.Err() == nil { // otherwise Close may have run before it could see this pipe
+			c.readAll(p, out)
+		}
 		closePipe(p)
 		out.close()
 		c.down()

@@ -280,6 +280,52 @@ func TestClientEnds(t *testing.T) {
 	}
 }
 
+// deaf is a pipe whose Read does not watch its context, like that of a WebSocket.
+type deaf struct{ *MemoryEnd }
+
+func (d deaf) Read(ctx context.Context) ([]byte, error) {
+	return d.MemoryEnd.Read(context.WithoutCancel(ctx))
+}
+
+// A client that is closed while it connects again ends.
+func TestCloseWhileReconnecting(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *Options) { o.Limits.ReplayEvents = 5 })
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var ends []*MemoryEnd
+	pipe := func(context.Context) (Pipe, error) {
+		if len(ends) > 0 {
+			for i := range 20 { // more than it can catch up with, so that it is told of a gap
+				f.add(i)
+			}
+		}
+		server, client := MemoryPipe()
+		ends = append(ends, server)
+		wg.Go(func() { _ = f.Serve(context.Background(), server, f.owner()) })
+		return deaf{client}, nil
+	}
+	c, err := Dial(t.Context(), ClientOptions{Pipe: pipe, Scopes: []string{"admin"}, wait: func(ctx context.Context, _ int) error { return ctx.Err() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	gap := func() {
+		go func() { c.Close(); close(closed) }()
+		<-c.ctx.Done()
+		time.Sleep(50 * time.Millisecond) // Close now waits for the end of the client
+	}
+	wg.Go(func() { _ = c.Follow(context.Background(), []string{"note.added"}, -1, func(Event) {}, gap) })
+	for following := false; !following; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		following = len(c.follows) > 0
+		c.mu.Unlock()
+	}
+	f.add(0)
+	ends[0].Close(1001, "")
+	<-closed
+}
+
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for i, want := range []time.Duration{250 * time.Millisecond, 425 * time.Millisecond, 722500 * time.Microsecond} {
