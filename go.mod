@@ -122,6 +122,9 @@ require (
 
 replace golang.org/x/exp => golang.org/x/exp v0.0.0-20250819193227-8b4c13bb791b
 
+// Later versions compute the width of every code point, twice, before main.
+replace github.com/mattn/go-runewidth => github.com/mattn/go-runewidth v0.0.25
+
 replace github.com/google/pprof => github.com/google/pprof v0.0.0-20250403155104-27863c87afa6
 
 ignore (

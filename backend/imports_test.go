@@ -27,6 +27,7 @@ const (
 // levels is the layer of each package. A new package needs a line here.
 var levels = map[string]int{
 	"backend/duration":                     foundation,
+	"backend/lazyregexp":                   foundation,
 	"backend/lru":                          foundation,
 	"backend/footprint":                    foundation,
 	"backend/scrub":                        foundation,

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"helix/backend/container/guest"
 	"helix/backend/fault"
 	"helix/backend/jcs"
+	"helix/backend/lazyregexp"
 )
 
 // Egress makes the connections of a container. It decides about each by the permissions of the run, resolves the
@@ -133,7 +133,7 @@ type destination struct {
 	query   string
 }
 
-var hostPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+var hostPattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 // destinationOf reads where a request goes. Addresses in numbers are refused in every spelling: permissions are about
 // names.
@@ -168,7 +168,7 @@ func destinationOf(r *http.Request) (to destination, err error) {
 		return to, fault.Deniedf("%.20q is not a port.", port)
 	}
 	to.port = int(n)
-	if isNumeric(to.host) || len(to.host) > 253 || !hostPattern.MatchString(to.host) {
+	if isNumeric(to.host) || len(to.host) > 253 || !hostPattern().MatchString(to.host) {
 		return to, fault.Deniedf("%.100q is not a name of a host. Addresses in numbers are refused.", host)
 	}
 	local := to.host == "localhost" || strings.HasSuffix(to.host, ".localhost")
@@ -310,15 +310,15 @@ func (p *proxy) copy(w io.Writer, r io.Reader, total *atomic.Int64, count *int64
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{\{secret:([A-Za-z0-9][A-Za-z0-9_.:/-]{0,99})\}\}`) // every name that a secret can have
+var placeholder = lazyregexp.New(`\{\{secret:([A-Za-z0-9][A-Za-z0-9_.:/-]{0,99})\}\}`) // every name that a secret can have
 
 // request makes a request over TLS for a program: the only way to use a secret, which the program never sees.
 func (p *proxy) request(s io.ReadWriteCloser, req *http.Request, to destination, c *Contact) error {
 	var used []string
 	var failed error
 	fill := func(text string) string {
-		return placeholder.ReplaceAllStringFunc(text, func(m string) string {
-			v, err := p.egress.Secret(p.ctx, to.host, placeholder.FindStringSubmatch(m)[1])
+		return placeholder().ReplaceAllStringFunc(text, func(m string) string {
+			v, err := p.egress.Secret(p.ctx, to.host, placeholder().FindStringSubmatch(m)[1])
 			if err != nil {
 				failed = err
 				return ""
@@ -328,7 +328,7 @@ func (p *proxy) request(s io.ReadWriteCloser, req *http.Request, to destination,
 		})
 	}
 	query := to.query
-	if decoded, err := url.QueryUnescape(query); err == nil && placeholder.MatchString(decoded) {
+	if decoded, err := url.QueryUnescape(query); err == nil && placeholder().MatchString(decoded) {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			refuse(s, http.StatusBadRequest, "The query can't be read.")

@@ -14,12 +14,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"time"
 
 	"helix/backend/fault"
+	"helix/backend/lazyregexp"
 )
 
 // maxImage is the largest image that is imported.
@@ -109,20 +109,20 @@ func (e *Engine) Image(ctx context.Context, ref string) (Image, error) {
 	return x.image(ref), nil
 }
 
-var refPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]{0,254}$`)
+var refPattern = lazyregexp.New(`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]{0,254}$`)
 
 // CheckRef refuses texts that cannot be the reference or id of an image.
 func CheckRef(ref string) error {
-	if !refPattern.MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") {
+	if !refPattern().MatchString(ref) || strings.Contains(ref, "..") || strings.Contains(ref, "//") {
 		return fault.InvalidField("ref", fault.CodeSyntax, "%.100q isn't the name of an image.", ref)
 	}
 	return nil
 }
 
-var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestPattern = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // IsDigest reports whether text is the digest of an image.
-func IsDigest(text string) bool { return digestPattern.MatchString(text) }
+func IsDigest(text string) bool { return digestPattern().MatchString(text) }
 
 // Progress is how far a pull has come, in bytes of all layers that are known so far.
 type Progress struct{ Done, Size int64 }
@@ -230,13 +230,13 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	return e.lost(c, err)
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
+var namePattern = lazyregexp.New(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
 
 // ImportImage makes an image of a folder, or of a single static program that becomes its entry point, or loads
 // an image archive that docker save or podman save wrote. Its reference is localhost/NAME:latest. The same
 // files always make the same image.
 func (e *Engine) ImportImage(ctx context.Context, from, name string) (Image, error) {
-	if len(name) > 100 || !namePattern.MatchString(name) {
+	if len(name) > 100 || !namePattern().MatchString(name) {
 		return Image{}, fault.InvalidField("name", fault.CodeSyntax, "A name has small letters, digits and single . _ - between them.")
 	}
 	c, _, err := e.connected(ctx)
@@ -277,7 +277,7 @@ func isArchive(file string) bool {
 	return strings.HasSuffix(file, ".tar") || strings.HasSuffix(file, ".tar.gz") || strings.HasSuffix(file, ".tgz")
 }
 
-var loadedPattern = regexp.MustCompile(`Loaded image(?: ID)?(?:\(s\))?: ?([^\s"\\]+)`)
+var loadedPattern = lazyregexp.New(`Loaded image(?: ID)?(?:\(s\))?: ?([^\s"\\]+)`)
 
 // load sends an archive to the engine. rename gives what it holds the name ref.
 func (e *Engine) load(ctx context.Context, c *client, archive io.Reader, ref string, rename bool) (Image, error) {
@@ -294,7 +294,7 @@ func (e *Engine) load(ctx context.Context, c *client, archive io.Reader, ref str
 	if err != nil {
 		return Image{}, e.lost(c, err)
 	}
-	m := loadedPattern.FindSubmatch(said)
+	m := loadedPattern().FindSubmatch(said)
 	if m == nil {
 		return Image{}, fault.Invalidf("The engine can't load the image: %s", clip(string(said), 300))
 	}

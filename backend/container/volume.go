@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"helix/backend/container/guest"
 	"helix/backend/fault"
+	"helix/backend/lazyregexp"
 )
 
 // Volume is where a tool keeps files between its runs. It is seen as /data.
@@ -29,7 +29,7 @@ const choreTime = 10 * time.Minute
 // volumeWait is how long a run waits for another one that uses its volume.
 const volumeWait = 30 * time.Second
 
-var volumePattern = regexp.MustCompile(`^helix-[a-z0-9-]{1,100}$`)
+var volumePattern = lazyregexp.New(`^helix-[a-z0-9-]{1,100}$`)
 
 // volumeState is what is known about a volume in this process.
 type volumeState struct {
@@ -40,7 +40,7 @@ type volumeState struct {
 
 // useVolume waits for a volume, makes it if necessary and adds it to the container. Only one run uses it at a time.
 func (b *box) useVolume(ctx context.Context, v *Volume) (leave func(used int64), err error) {
-	if !volumePattern.MatchString(v.Name) || v.Quota < 1<<20 {
+	if !volumePattern().MatchString(v.Name) || v.Quota < 1<<20 {
 		return nil, fault.Invalidf("The volume has no usable name or quota.")
 	}
 	s, err := b.e.lockVolume(ctx, v.Name)
@@ -160,7 +160,7 @@ func (e *Engine) RestoreVolume(ctx context.Context, image, snapshot string, v Vo
 }
 
 func (e *Engine) copyVolume(ctx context.Context, image, from string, to Volume) error {
-	if !volumePattern.MatchString(from) || !volumePattern.MatchString(to.Name) || from == to.Name || to.Quota < 1<<20 {
+	if !volumePattern().MatchString(from) || !volumePattern().MatchString(to.Name) || from == to.Name || to.Quota < 1<<20 {
 		return fault.Invalidf("The volume has no usable name or quota.")
 	}
 	c, _, err := e.connected(ctx)
@@ -271,7 +271,7 @@ func (e *Engine) Volumes(ctx context.Context) ([]VolumeInfo, error) {
 		}
 	}
 	for _, v := range list.Volumes {
-		if v.Labels[labelOwner] != e.owner || !volumePattern.MatchString(v.Name) {
+		if v.Labels[labelOwner] != e.owner || !volumePattern().MatchString(v.Name) {
 			continue
 		}
 		i := VolumeInfo{Name: v.Name, UsedBytes: -1}
@@ -288,7 +288,7 @@ func (e *Engine) Volumes(ctx context.Context) ([]VolumeInfo, error) {
 // RemoveVolume removes a volume with everything in it. One that a container uses is a Conflict, one that does not
 // exist is no error.
 func (e *Engine) RemoveVolume(ctx context.Context, name string) error {
-	if !volumePattern.MatchString(name) {
+	if !volumePattern().MatchString(name) {
 		return fault.Invalidf("The volume has no usable name.")
 	}
 	c, _, err := e.connected(ctx)

@@ -134,10 +134,10 @@ func (a *analysis) foundRelations() map[string]bool {
 	for _, p := range a.people() {
 		for i, lines := range p.lines {
 			for _, l := range lines {
-				if cued(supportCue, l.text) {
+				if cued(supportCue(), l.text) {
 					out["support "+string(rune('0'+i+1))] = true
 				}
-				if cued(conflictCue, l.text) {
+				if cued(conflictCue(), l.text) {
 					out["conflict "+string(rune('0'+i+1))] = true
 				}
 			}

@@ -9,26 +9,28 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"helix/backend/lazyregexp"
 )
 
 // masked lists what is never sent to a model, in the order of the search.
 var masked = []struct {
 	kind  string
-	re    *regexp.Regexp
+	re    func() *regexp.Regexp
 	valid func(string) bool // nil: every match is masked
 }{
-	{"email", regexp.MustCompile(`[\p{L}\p{N}._%+-]+@[\p{L}\p{N}.-]+\.\p{L}{2,}`), nil},
-	{"account", regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b`), iban},
-	{"card", regexp.MustCompile(`\b(?:\d[ -]?){12,18}\d\b`), luhn},
-	{"phone", regexp.MustCompile(`(?:\+|\b00)\d[\d ()/.-]{6,18}\d\b|\(?\b0\d{1,4}\)?[ /.-]?\d[\d /.-]{4,12}\d\b|\(?\b\d{3}\)?[-. ]\d{3}[-. ]\d{4}\b`), phone},
-	{"address", regexp.MustCompile(`\b\d{1,5}[a-z]? (?:[A-Z][\p{L}'.-]+ ){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Square|Way|Place)\b`), nil},
-	{"address", regexp.MustCompile(`\p{Lu}[\p{L}-]*(?:straße|strasse|str\.|weg|platz|allee|gasse|ring|damm|ufer) \d{1,4} ?[a-z]?\b`), nil},
+	{"email", lazyregexp.New(`[\p{L}\p{N}._%+-]+@[\p{L}\p{N}.-]+\.\p{L}{2,}`), nil},
+	{"account", lazyregexp.New(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b`), iban},
+	{"card", lazyregexp.New(`\b(?:\d[ -]?){12,18}\d\b`), luhn},
+	{"phone", lazyregexp.New(`(?:\+|\b00)\d[\d ()/.-]{6,18}\d\b|\(?\b0\d{1,4}\)?[ /.-]?\d[\d /.-]{4,12}\d\b|\(?\b\d{3}\)?[-. ]\d{3}[-. ]\d{4}\b`), phone},
+	{"address", lazyregexp.New(`\b\d{1,5}[a-z]? (?:[A-Z][\p{L}'.-]+ ){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Square|Way|Place)\b`), nil},
+	{"address", lazyregexp.New(`\p{Lu}[\p{L}-]*(?:straße|strasse|str\.|weg|platz|allee|gasse|ring|damm|ufer) \d{1,4} ?[a-z]?\b`), nil},
 }
 
 // secretMark matches what Scrub leaves in place of a secret.
-var secretMark = regexp.MustCompile(`\[secret(?: [^\[\]\n]*)?\]`)
+var secretMark = lazyregexp.New(`\[secret(?: [^\[\]\n]*)?\]`)
 
-var dateLike = regexp.MustCompile(`^\d{1,4}([./-])\d{1,2}[./-]\d{1,4}$`)
+var dateLike = lazyregexp.New(`^\d{1,4}([./-])\d{1,2}[./-]\d{1,4}$`)
 
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -41,7 +43,7 @@ func digits(s string) string {
 
 func phone(s string) bool {
 	n := len(digits(s))
-	return n >= 7 && n <= 15 && !dateLike.MatchString(s)
+	return n >= 7 && n <= 15 && !dateLike().MatchString(s)
 }
 
 // luhn reports whether the check digit of a card number is correct (ISO/IEC 7812-1).
@@ -98,7 +100,7 @@ func newMasker(names []string) *masker {
 // text returns text with placeholders.
 func (m *masker) text(text string) string {
 	for _, k := range masked {
-		text = k.re.ReplaceAllStringFunc(text, func(v string) string {
+		text = k.re().ReplaceAllStringFunc(text, func(v string) string {
 			if k.valid != nil && !k.valid(v) {
 				return v
 			}
@@ -150,18 +152,18 @@ func (m *masker) mark(kind, value string) string {
 
 // restore replaces the placeholders in an answer by their values.
 func (m *masker) restore(text string) string {
-	return placeholders.ReplaceAllStringFunc(text, func(mark string) string { return cmp.Or(m.value[mark], mark) })
+	return placeholders().ReplaceAllStringFunc(text, func(mark string) string { return cmp.Or(m.value[mark], mark) })
 }
 
-var placeholders = regexp.MustCompile(`\[(?:email|account|card|phone|address|name) \d+\]`)
+var placeholders = lazyregexp.New(`\[(?:email|account|card|phone|address|name) \d+\]`)
 
 // removed lists the placeholders in a text, starting at an offset.
 func removed(text string, from int) (out []Removed) {
-	for _, at := range placeholders.FindAllStringIndex(text[from:], -1) {
+	for _, at := range placeholders().FindAllStringIndex(text[from:], -1) {
 		kind, _, _ := strings.Cut(text[from+at[0]+1:from+at[1]], " ")
 		out = append(out, Removed{from + at[0], from + at[1], kind})
 	}
-	for _, at := range secretMark.FindAllStringIndex(text[from:], -1) {
+	for _, at := range secretMark().FindAllStringIndex(text[from:], -1) {
 		out = append(out, Removed{from + at[0], from + at[1], "secret"})
 	}
 	slices.SortFunc(out, func(a, b Removed) int { return a.Start - b.Start })

@@ -3,11 +3,12 @@ package synthesis
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"helix/backend/lazyregexp"
 )
 
 // person is somebody whom texts mention or who wrote them.
@@ -46,8 +47,8 @@ var broad = map[string]bool{"friend": true, "friends": true, "teacher": true, "c
 var calling = set("mom mum mama mommy dad daddy papa grandma granny nana grandpa granddad")
 
 var (
-	kinship = regexp.MustCompile(`(?i)\b(my|our|your|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|elder|oldest|youngest|little|big|dear|old|new|late|good|close|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([\p{L}-]+)(?:,? ([\p{L}]{3,}))?`)
-	word    = regexp.MustCompile(`[\p{L}][\p{L}'-]*`)
+	kinship = lazyregexp.New(`(?i)\b(my|our|your|mein|meine|meiner|meinem|meinen|unsere?) (?:(?:best|older|younger|elder|oldest|youngest|little|big|dear|old|new|late|good|close|twin|favorite|ältere|jüngere|kleine|große|beste|bester) )?([\p{L}-]+)(?:,? ([\p{L}]{3,}))?`)
+	word    = lazyregexp.New(`[\p{L}][\p{L}'-]*`)
 	// A name after these words is a person's.
 	onlyPerson = set(`told asked met thanked thank thanks hey hi hello dear hug hugged invited texted emailed named bro friend sister brother aunt uncle cousin
 		ask tell meet invite forgive forgave married sorry congrats bye lieber liebe danke`)
@@ -109,7 +110,7 @@ func (a *analysis) people() []person {
 					introduced[m[3]] = true
 				}
 			}
-			words := word.FindAllString(s.text, -1)
+			words := word().FindAllString(s.text, -1)
 			for k, full := range words {
 				w := strings.TrimSuffix(full, "'s")
 				r, _ := utf8.DecodeRuneInString(w)
@@ -157,7 +158,7 @@ func (a *analysis) people() []person {
 							c.only++ // part of a list
 						}
 					}
-					if n+1 < len(split[i]) && byPronoun.MatchString(split[i][n+1].text) {
+					if n+1 < len(split[i]) && byPronoun().MatchString(split[i][n+1].text) {
 						c.only++
 					}
 				}
@@ -270,11 +271,11 @@ func (a *analysis) people() []person {
 					mention(p, owner+relation, s.text, false)
 				}
 			}
-			for _, w := range word.FindAllString(s.text, -1) {
+			for _, w := range word().FindAllString(s.text, -1) {
 				r, _ := utf8.DecodeRuneInString(w)
 				if full := alias[strings.ToLower(strings.TrimSuffix(w, "'s"))]; full != "" && full != t.Speaker && unicode.IsUpper(r) {
 					mention(get(strings.ToLower(full), full), strings.TrimSuffix(w, "'s"), s.text, false)
-				} else if w = strings.TrimSuffix(w, "'s"); unicode.IsUpper(r) && calling[strings.ToLower(w)] && !owned.MatchString(s.text) {
+				} else if w = strings.TrimSuffix(w, "'s"); unicode.IsUpper(r) && calling[strings.ToLower(w)] && !owned().MatchString(s.text) {
 					ofKin(t.Speaker, kin[strings.ToLower(w)])
 				}
 			}
@@ -299,10 +300,10 @@ func (a *analysis) people() []person {
 			}
 			if before := last[t.Parent]; len(named) > 0 {
 				last[t.Parent] = named
-			} else if len(before) == 1 && byPronoun.MatchString(s.text) {
+			} else if len(before) == 1 && byPronoun().MatchString(s.text) {
 				before[0].lines[i] = append(before[0].lines[i], line{s.text, false})
 			}
-			if other != "" && !s.question && toYou.MatchString(s.text) {
+			if other != "" && !s.question && toYou().MatchString(s.text) {
 				p := get(strings.ToLower(other), other)
 				if l := p.lines[i]; len(l) == 0 || l[len(l)-1].text != s.text {
 					p.lines[i] = append(l, line{s.text, true})
@@ -323,14 +324,14 @@ func kinOf(text string) [][]string {
 	if !strings.Contains(lower, "my ") && !strings.Contains(lower, "our ") && !strings.Contains(lower, "mein") && !strings.Contains(lower, "unser") {
 		return nil
 	}
-	return kinship.FindAllStringSubmatch(text, -1)
+	return kinship().FindAllStringSubmatch(text, -1)
 }
 
 // auxiliary verbs precede the person in a question.
 var auxiliary = set("is was does did has")
 
 // owned matches capitalized kinship words that belong to somebody: "Anna's Mom", "the Dad".
-var owned = regexp.MustCompile(`(?:'s|\b(?i:my|our|your|his|her|their|the|a)) (?:Mom|Mum|Mama|Mommy|Dad|Daddy|Papa|Grandma|Granny|Nana|Grandpa|Granddad)\b`)
+var owned = lazyregexp.New(`(?:'s|\b(?i:my|our|your|his|her|their|the|a)) (?:Mom|Mum|Mama|Mommy|Dad|Daddy|Papa|Grandma|Granny|Nana|Grandpa|Granddad)\b`)
 
 // properName reports whether a word looks like a name and is not known as something else.
 func properName(w string) bool {
@@ -347,9 +348,9 @@ func capital(w string) bool {
 }
 
 // byPronoun matches the beginning of a sentence about the people in the previous sentence.
-var byPronoun = regexp.MustCompile(`(?i)^(?:(?:and|but|so|then|yes|no|yeah|well|oh|also|sadly|luckily|er|sie),? )*(?:he|she|er)\b`)
+var byPronoun = lazyregexp.New(`(?i)^(?:(?:and|but|so|then|yes|no|yeah|well|oh|also|sadly|luckily|er|sie),? )*(?:he|she|er)\b`)
 
-var toYou = regexp.MustCompile(`(?i)\b(you|your|yours|you're|you've)\b`)
+var toYou = lazyregexp.New(`(?i)\b(you|your|yours|you're|you've)\b`)
 
 func title(w string) string {
 	r, n := utf8.DecodeRuneInString(w)

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"helix/backend/lazyregexp"
 )
 
 // statement is a sentence in which a person expresses a plan, a wish, a fear or a value.
@@ -84,19 +86,19 @@ var prospectiveCues = sync.OnceValue(func() []prospectiveCue {
 })
 
 // frightening matches fears whose object comes first.
-var frightening = regexp.MustCompile(`(?i)^(?:and |but |so )?((?:the )?(?:thought|idea|prospect) of .{3,60}?) ` + adverbs + `(?:scares|terrifies|frightens|worries) (?:me|us)\b`)
+var frightening = lazyregexp.New(`(?i)^(?:and |but |so )?((?:the )?(?:thought|idea|prospect) of .{3,60}?) ` + adverbs + `(?:scares|terrifies|frightens|worries) (?:me|us)\b`)
 
 // ownFuture matches sentences about their writer, or in a form that may omit the writer.
-var ownFuture = regexp.MustCompile(`(?:^|[^\p{L}])(?:i|we|my|our|me|ich)(?:$|[^\p{L}])|^(?:gonna|planning|must|need|have)`)
+var ownFuture = lazyregexp.New(`(?:^|[^\p{L}])(?:i|we|my|our|me|ich)(?:$|[^\p{L}])|^(?:gonna|planning|must|need|have)`)
 
 // valued matches values whose object comes first.
-var valued = regexp.MustCompile(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|matters?|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
+var valued = lazyregexp.New(`(?i)^(?:and |but |so |well,? |honestly,? )?([\p{L}' ,-]{3,60}?) (?:is|are|means|mean|matters?|has always been) ` + adverbs + `(?:important|everything|essential|a lot|the world|the most important \w+) (?:to|for) me\b`)
 
 var (
-	phraseEnd = regexp.MustCompile(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | while | (?:since|after|before) (?:i|we|you|he|she|it|they|that|this|everything|everyone)\b| though | although | as i | lol\b| haha\b).*$`)
-	unreal    = regexp.MustCompile(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$|\b(?:thinks|believes|suggests|suggested|insists|claims)(?: that)?\s*$`)
-	reached   = regexp.MustCompile(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
-	dropped   = regexp.MustCompile(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
+	phraseEnd = lazyregexp.New(`(?i)(?:[,;:.!?…—–()]| - | because | so that | so i | but | and then | and i | and we | when | if | while | (?:since|after|before) (?:i|we|you|he|she|it|they|that|this|everything|everyone)\b| though | although | as i | lol\b| haha\b).*$`)
+	unreal    = lazyregexp.New(`(?i)\b(?:if|unless|whenever|pretend|imagine|suppose|said|says|told me|asked|wondered|as if)\b[^.]{0,40}$|\b(?:thinks|believes|suggests|suggested|insists|claims)(?: that)?\s*$`)
+	reached   = lazyregexp.New(`(?i)\b(finally|finished|completed|achieved|passed|graduated|accomplished|reached|succeeded|made it|did it|pulled it off|got (?:the|my|in|accepted|hired|promoted)|launched|opened|won|adopted|geschafft)\b`)
+	dropped   = lazyregexp.New(`(?i)\b(gave up|giving up|given up|quit|decided not to|decided against|no longer (?:want|plan|going)|changed my mind|cancell?ed|dropped out|not going to|aufgegeben)\b`)
 	// Vague words and pronouns form an object only together with two more specific words.
 	vague      = set("keep see check look say tell ask know give share show hear take try make let get do have be think talk chat catch come bring put continue go stay use")
 	pronoun    = set("it that this them those these one")
@@ -167,20 +169,20 @@ func (a *analysis) prospective() {
 
 // readStatement parses one sentence. ok is false if it does not express a future or a value of its writer.
 func readStatement(s sentence) (st statement, ok bool) {
-	if m := valued.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
+	if m := valued().FindStringSubmatch(s.text); m != nil && !s.question && !negation().MatchString(m[0]) {
 		st = statement{typ: "value", object: strings.TrimSpace(m[1]), sure: 0.8}
 		st.stems = contentStems(st.object)
 		first, _, _ := strings.Cut(strings.ToLower(st.object), " ")
-		if len(st.stems) > 0 && !toYou.MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !looseCut[first] && !strings.Contains(st.object, ",") {
+		if len(st.stems) > 0 && !toYou().MatchString(st.object) && !pronoun[first] && !looseEnd[first] && !looseCut[first] && !strings.Contains(st.object, ",") {
 			return st, true
 		}
 	}
-	if m := frightening.FindStringSubmatch(s.text); m != nil && !s.question && !negation.MatchString(m[0]) {
+	if m := frightening().FindStringSubmatch(s.text); m != nil && !s.question && !negation().MatchString(m[0]) {
 		st = statement{typ: "fear", object: m[1], sure: 0.8, stems: contentStems(m[1])}
-		return st, len(st.stems) > 0 && !toYou.MatchString(m[1])
+		return st, len(st.stems) > 0 && !toYou().MatchString(m[1])
 	}
 	lower := strings.ToLower(s.text)
-	if !ownFuture.MatchString(lower) ||
+	if !ownFuture().MatchString(lower) ||
 		!slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) }) {
 		return st, false
 	}
@@ -196,10 +198,10 @@ func readStatement(s sentence) (st statement, ok bool) {
 		if strings.HasPrefix(c.re.String(), bareFuture) && before != "" {
 			continue
 		}
-		if s.question && !(c.typ == "fear" && strings.Contains(strings.ToLower(s.text), "what if")) || unreal.MatchString(before) || negation.MatchString(before) {
+		if s.question && !(c.typ == "fear" && strings.Contains(strings.ToLower(s.text), "what if")) || unreal().MatchString(before) || negation().MatchString(before) {
 			continue
 		}
-		words := strings.Fields(phraseEnd.ReplaceAllString(object, ""))
+		words := strings.Fields(phraseEnd().ReplaceAllString(object, ""))
 		cutOff := len(words) > objectWords
 		words = words[:min(len(words), objectWords)]
 		for len(words) > 0 {
@@ -232,7 +234,7 @@ func readStatement(s sentence) (st statement, ok bool) {
 		if c.typ != "value" && (vague[first] && !determiner[second] && c.sure < 0.8 || pronoun[last] || pronoun[second] && second != "this" && len(words) < 4) {
 			least = 2 // such as "to see it" or "to keep going"
 		}
-		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && !oneWord[c.typ] || toYou.MatchString(object)) || len(st.stems) == 0 {
+		if c.typ != "fear" && (len(st.stems) < least || len(words) < 2 && verb == "" && !oneWord[c.typ] || toYou().MatchString(object)) || len(st.stems) == 0 {
 			continue
 		}
 		if cutOff {
@@ -319,9 +321,9 @@ func (a *analysis) outcome(g []statement) string {
 				continue
 			}
 			switch {
-			case cued(dropped, s.text):
+			case cued(dropped(), s.text):
 				state = "dropped"
-			case cued(reached, s.text) && firstPerson.MatchString(s.text):
+			case cued(reached(), s.text) && firstPerson().MatchString(s.text):
 				state = "reached"
 			}
 		}
@@ -329,7 +331,7 @@ func (a *analysis) outcome(g []statement) string {
 	return state
 }
 
-var firstPerson = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(i|we|my|our|i've|ich|wir)(?:$|[^\p{L}])`)
+var firstPerson = lazyregexp.New(`(?i)(?:^|[^\p{L}])(i|we|my|our|i've|ich|wir)(?:$|[^\p{L}])`)
 
 var stateWords = map[string]string{
 	"open": "", "moved": "; it came up again later", "reached": "; a later text says it was done", "dropped": "; a later text says it was given up",
@@ -379,14 +381,14 @@ func (a *analysis) statementFinding(g []statement, state string) finding {
 }
 
 var (
-	relativeDay = regexp.MustCompile(`(?i)\b(tomorrow|next week|next month|next year|this weekend|next weekend|next (monday|tuesday|wednesday|thursday|friday|saturday|sunday)|in (a|one|two|three|four|five|six|\d{1,2}) (day|week|month|year)s?)\b`)
-	inMonth     = regexp.MustCompile(`\b(?:in|by|until|this|next) (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
+	relativeDay = lazyregexp.New(`(?i)\b(tomorrow|next week|next month|next year|this weekend|next weekend|next (monday|tuesday|wednesday|thursday|friday|saturday|sunday)|in (a|one|two|three|four|five|six|\d{1,2}) (day|week|month|year)s?)\b`)
+	inMonth     = lazyregexp.New(`\b(?:in|by|until|this|next) (January|February|March|April|May|June|July|August|September|October|November|December)\b`)
 	numbers     = map[string]int{"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 )
 
 // dueDate returns the date that a text sets, relative to the time of the text.
 func dueDate(text string, at time.Time) (string, bool) {
-	if m := relativeDay.FindStringSubmatch(text); m != nil {
+	if m := relativeDay().FindStringSubmatch(text); m != nil {
 		switch w := strings.ToLower(m[1]); {
 		case w == "tomorrow":
 			return at.AddDate(0, 0, 1).Format("2 January 2006"), true
@@ -425,7 +427,7 @@ func dueDate(text string, at time.Time) (string, bool) {
 			}
 		}
 	}
-	if m := inMonth.FindStringSubmatch(text); m != nil {
+	if m := inMonth().FindStringSubmatch(text); m != nil {
 		month, err := time.Parse("January", m[1])
 		if err == nil {
 			year := at.Year()

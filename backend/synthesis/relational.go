@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"helix/backend/lazyregexp"
 )
 
 const (
@@ -17,10 +19,10 @@ const (
 
 // Cues of what people do for and against each other. They match whole words; negated ones are ignored.
 var (
-	supportCue  = regexp.MustCompile(`(?i)\b(support(?:s|ed|ing|ive)?|helped|helps me|help me|there for (?:me|us|you|him|her|them|each other)|encourag(?:e|es|ed|ing|ement)|comfort(?:s|ed|ing)|stood by|stands by|listen(?:s|ed) to (?:me|us)|proud of (?:you|me|him|her|them)|cheer(?:s|ed) (?:me|us|you) (?:up|on)|t(?:ake|akes|ook) care of|looked after|backed me|believe(?:s|d)? in (?:me|you)|unterstütz\w+|hat mir geholfen|für mich da|helping (?:me|us)|(?:have|has|had|got) (?:my|your|our|his|her|their) back|here for (?:you|me|us|him|her)|(?:on|by) (?:my|your|our|his|her) side|(?:lent|lend|lends) (?:me|us)|(?:thanks?|thankful|grateful) (?:you )?(?:for|so much for) (?:your|all your|the|all the) (?:support|help|encouragement|advice|kindness)|(?:stood|stands?) up for (?:me|us)|(?:defend|defends|defended|protected) (?:me|us)|calm(?:s|ed) me down|hugg?(?:s|ed) (?:me|us)|(?:gave|gives) me (?:a hug|advice|courage|strength)|you can (?:always |totally )?(?:stay|sleep|crash|live) (?:here|with|at)|if you (?:ever )?(?:need|want) to (?:talk|vent)|if you (?:ever )?need (?:me|anything|help))\b`)
-	conflictCue = regexp.MustCompile(`(?i)\b(argu(?:e|es|ed|ing|ment|ments)|(?:had|having|have) (?:a|an|another) (?:big |huge |terrible |stupid |bad |ugly )?(?:fight|row|argument|falling out)|(?:fought|fights?|fighting) (?:with|about|over)|quarrel\w*|yell(?:s|ed|ing)? at|shout(?:s|ed|ing)? at|(?:angry|mad|furious|annoyed|upset|frustrated) (?:at|with)|upset me|hurt me|hurts me|hurt my feelings|betray(?:s|ed|al)|lied to|broke up|ignor(?:es|ed|ing) me|fell out|let me down|blam(?:es|ed|ing) me|insult(?:s|ed)|critici[sz](?:es|ed)|jealous of|not talking|disagree(?:s|d|ment)?|scream(?:s|ed|ing)? at|snapp?(?:s|ed|ing)? at|cheat(?:s|ed|ing) on|accus(?:es|ed|ing) (?:me|us|him|her|them)|resent(?:s|ed|ful)?|hung up on|slamm(?:ed|ing)|storm(?:s|ed) (?:out|off)|silent treatment|(?:kick|throw|kicked|threw) (?:me|us|him|her|them) out|tension between|hold(?:s|ing)? (?:a )?grudges?|humiliat(?:es|ed) (?:me|us)|(?:haven't|hasn't|don't|stopped) (?:spoken|talked|speaking|talking) (?:to (?:me|us|him|her|each other)|since|in years|anymore)|behind my back|stritt\w*|gestritten|Streit)\b`)
-	trustCue    = regexp.MustCompile(`(?i)\b(trust(?:s|ed|ing)?|rel(?:y|ies|ied) on|confid(?:e|es|ed) in|count(?:s|ed)? on|honest with|keeps? (?:his|her|their) (?:word|promise|promises)|open up to|opened up to|vertrau\w*|verlass\w* auf)\b`)
-	closeCue    = regexp.MustCompile(`(?i)\b(miss(?:es|ed|ing)? (?:you|him|her|them|my)|(?:afraid|scared) (?:to lose|of losing)|can't (?:live|be) without|need (?:you|him|her) (?:here|with me|close)|close to (?:me|him|her|you)|clos(?:er|est)|pull(?:s|ed)? away|push(?:es|ed)? (?:me|him|her) away|need(?:s|ed)? space|reassur\w+|vermiss\w*)\b`)
+	supportCue  = lazyregexp.New(`(?i)\b(support(?:s|ed|ing|ive)?|helped|helps me|help me|there for (?:me|us|you|him|her|them|each other)|encourag(?:e|es|ed|ing|ement)|comfort(?:s|ed|ing)|stood by|stands by|listen(?:s|ed) to (?:me|us)|proud of (?:you|me|him|her|them)|cheer(?:s|ed) (?:me|us|you) (?:up|on)|t(?:ake|akes|ook) care of|looked after|backed me|believe(?:s|d)? in (?:me|you)|unterstütz\w+|hat mir geholfen|für mich da|helping (?:me|us)|(?:have|has|had|got) (?:my|your|our|his|her|their) back|here for (?:you|me|us|him|her)|(?:on|by) (?:my|your|our|his|her) side|(?:lent|lend|lends) (?:me|us)|(?:thanks?|thankful|grateful) (?:you )?(?:for|so much for) (?:your|all your|the|all the) (?:support|help|encouragement|advice|kindness)|(?:stood|stands?) up for (?:me|us)|(?:defend|defends|defended|protected) (?:me|us)|calm(?:s|ed) me down|hugg?(?:s|ed) (?:me|us)|(?:gave|gives) me (?:a hug|advice|courage|strength)|you can (?:always |totally )?(?:stay|sleep|crash|live) (?:here|with|at)|if you (?:ever )?(?:need|want) to (?:talk|vent)|if you (?:ever )?need (?:me|anything|help))\b`)
+	conflictCue = lazyregexp.New(`(?i)\b(argu(?:e|es|ed|ing|ment|ments)|(?:had|having|have) (?:a|an|another) (?:big |huge |terrible |stupid |bad |ugly )?(?:fight|row|argument|falling out)|(?:fought|fights?|fighting) (?:with|about|over)|quarrel\w*|yell(?:s|ed|ing)? at|shout(?:s|ed|ing)? at|(?:angry|mad|furious|annoyed|upset|frustrated) (?:at|with)|upset me|hurt me|hurts me|hurt my feelings|betray(?:s|ed|al)|lied to|broke up|ignor(?:es|ed|ing) me|fell out|let me down|blam(?:es|ed|ing) me|insult(?:s|ed)|critici[sz](?:es|ed)|jealous of|not talking|disagree(?:s|d|ment)?|scream(?:s|ed|ing)? at|snapp?(?:s|ed|ing)? at|cheat(?:s|ed|ing) on|accus(?:es|ed|ing) (?:me|us|him|her|them)|resent(?:s|ed|ful)?|hung up on|slamm(?:ed|ing)|storm(?:s|ed) (?:out|off)|silent treatment|(?:kick|throw|kicked|threw) (?:me|us|him|her|them) out|tension between|hold(?:s|ing)? (?:a )?grudges?|humiliat(?:es|ed) (?:me|us)|(?:haven't|hasn't|don't|stopped) (?:spoken|talked|speaking|talking) (?:to (?:me|us|him|her|each other)|since|in years|anymore)|behind my back|stritt\w*|gestritten|Streit)\b`)
+	trustCue    = lazyregexp.New(`(?i)\b(trust(?:s|ed|ing)?|rel(?:y|ies|ied) on|confid(?:e|es|ed) in|count(?:s|ed)? on|honest with|keeps? (?:his|her|their) (?:word|promise|promises)|open up to|opened up to|vertrau\w*|verlass\w* auf)\b`)
+	closeCue    = lazyregexp.New(`(?i)\b(miss(?:es|ed|ing)? (?:you|him|her|them|my)|(?:afraid|scared) (?:to lose|of losing)|can't (?:live|be) without|need (?:you|him|her) (?:here|with me|close)|close to (?:me|him|her|you)|clos(?:er|est)|pull(?:s|ed)? away|push(?:es|ed)? (?:me|him|her) away|need(?:s|ed)? space|reassur\w+|vermiss\w*)\b`)
 )
 
 // relational reports the people in the texts and how they and the writer interact.
@@ -35,10 +37,10 @@ func (a *analysis) relational() {
 			out.KeyRelationships = append(out.KeyRelationships, p.name)
 			a.relationship(p, days)
 		}
-		support := a.cue(p, supportCue, "support", "support or help", leastCues)
-		conflict := a.cue(p, conflictCue, "conflict", "arguments or hurt feelings", leastCues)
-		a.cue(p, trustCue, "trust", "trust", leastCues)
-		if n := a.cue(p, closeCue, "attachment", "closeness, distance or missing someone", leastAttachment); n >= leastAttachment {
+		support := a.cue(p, supportCue(), "support", "support or help", leastCues)
+		conflict := a.cue(p, conflictCue(), "conflict", "arguments or hurt feelings", leastCues)
+		a.cue(p, trustCue(), "trust", "trust", leastCues)
+		if n := a.cue(p, closeCue(), "attachment", "closeness, distance or missing someone", leastAttachment); n >= leastAttachment {
 			out.AttachmentPatterns = append(out.AttachmentPatterns, p.name)
 		}
 		if support+conflict >= leastCues {

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"helix/backend/lazyregexp"
 )
 
 // sentence is one sentence of a text, without quotations.
@@ -13,9 +15,9 @@ type sentence struct {
 }
 
 // quoted matches quotations: text between quotation marks, or a line quoted in a mail.
-var quoted = regexp.MustCompile(`(?m)"[^"\n]{2,400}"|“[^”\n]{2,400}”|„[^“”\n]{2,400}[“”]|«[^»\n]{2,400}»|^\s*>.*$|(?:^|[\s(])'[^'\n]{12,400}'`)
+var quoted = lazyregexp.New(`(?m)"[^"\n]{2,400}"|“[^”\n]{2,400}”|„[^“”\n]{2,400}[“”]|«[^»\n]{2,400}»|^\s*>.*$|(?:^|[\s(])'[^'\n]{12,400}'`)
 
-var abbreviation = regexp.MustCompile(`(?i)\b(mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|prof|approx|no)\.$`)
+var abbreviation = lazyregexp.New(`(?i)\b(mr|mrs|ms|dr|st|vs|etc|e\.g|i\.e|prof|approx|no)\.$`)
 
 // quotes are the possible beginnings of a match of quoted. Searching for them is cheaper than
 // matching, and most texts have none.
@@ -27,7 +29,7 @@ var straight = strings.NewReplacer("’", "'", "‘", "'", "`", "'")
 func sentences(body string) (out []sentence) {
 	body = straight.Replace(withoutAttachments(body))
 	if strings.HasPrefix(body, "'") || slices.ContainsFunc(quotes, func(q string) bool { return strings.Contains(body, q) }) {
-		body = quoted.ReplaceAllString(body, " … ")
+		body = quoted().ReplaceAllString(body, " … ")
 	}
 	start := 0
 	flush := func(end int) {
@@ -45,7 +47,7 @@ func sentences(body string) (out []sentence) {
 				i++
 			}
 			if i+1 == len(body) || body[i+1] == ' ' || body[i+1] == '\n' {
-				if c != '.' || !abbreviation.MatchString(body[start:i+1]) {
+				if c != '.' || !abbreviation().MatchString(body[start:i+1]) {
 					flush(i + 1)
 				}
 			}
@@ -56,12 +58,12 @@ func sentences(body string) (out []sentence) {
 }
 
 // negation matches a negation among the words before a cue, which invalidates the cue.
-var negation = regexp.MustCompile(`(?i)\b(not|no|never|none|nobody|without|hardly|barely|n't|don't|doesn't|didn't|won't|wouldn't|can't|cannot|couldn't|isn't|aren't|wasn't|weren't|haven't|hasn't|hadn't|kein\w*|nicht|nie)\b[^,;.]{0,24}$`)
+var negation = lazyregexp.New(`(?i)\b(not|no|never|none|nobody|without|hardly|barely|n't|don't|doesn't|didn't|won't|wouldn't|can't|cannot|couldn't|isn't|aren't|wasn't|weren't|haven't|hasn't|hadn't|kein\w*|nicht|nie)\b[^,;.]{0,24}$`)
 
 // cued reports whether a sentence contains a cue that is not negated.
 func cued(cue *regexp.Regexp, s string) bool {
 	for _, at := range cue.FindAllStringIndex(s, -1) {
-		if !negation.MatchString(s[:at[0]]) {
+		if !negation().MatchString(s[:at[0]]) {
 			return true
 		}
 	}

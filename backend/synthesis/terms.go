@@ -3,12 +3,12 @@ package synthesis
 import (
 	_ "embed" // for the word list
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"helix/backend/lazyregexp"
 	"helix/backend/memory/search"
 )
 
@@ -29,13 +29,13 @@ func set(words string) map[string]bool {
 }
 
 // attachment matches the text that importers add for a picture in a message.
-var attachment = regexp.MustCompile(`\[shares [^\]]*\]`)
+var attachment = lazyregexp.New(`\[shares [^\]]*\]`)
 
 func withoutAttachments(body string) string {
 	if !strings.Contains(body, "[shares ") {
 		return body
 	}
-	return attachment.ReplaceAllString(body, "")
+	return attachment().ReplaceAllString(body, "")
 }
 
 const (
