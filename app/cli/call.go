@@ -17,22 +17,16 @@ import (
 	"helix/backend/fault"
 )
 
-// Run executes commands that make a single call. They are declared by their tags: `call` is the
-// method, `with` contains constant parameters, and each required argument and each other argument
-// and flag that isn't zero is a parameter, named by `param` or like itself; none with `param:"-"`.
-// With `ref:"tool"`, or another of kinds, its value may also be a name. `confirm` is a question to answer before the call, unless the flag --yes is given.
-// `say` is the message after it, without which the result is printed as JSON. In both, $name stands
-// for a parameter, and in `say` also for a field of the result. Run is also called after the Run of
-// other commands, and does nothing then.
-func (*grammar) Run(c *command) error {
-	if c.node == nil { // only flags
-		return fault.Invalidf("Enter a command. See `helix help`.")
-	}
+// declared executes a command that makes a single call. Such commands are declared by their tags:
+// `call` is the method, `with` contains constant parameters, and each required argument and each
+// other argument and flag that isn't zero is a parameter, named by `param` or like itself; none with
+// `param:"-"`. With `ref:"tool"`, or another of kinds, its value may also be a name. `confirm` is a
+// question to answer before the call, unless the flag --yes is given. `say` is the message after it,
+// without which the result is printed as JSON. In both, $name stands for a parameter, and in `say`
+// also for a field of the result.
+func (c *command) declared() error {
 	tag := c.node.Tag
 	method := tag.Get("call")
-	if method == "" {
-		return nil
-	}
 	params, err := c.given()
 	if err != nil {
 		return err

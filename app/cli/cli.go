@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -118,6 +119,39 @@ type Globals struct {
 	LogLevel  string        `default:"warn" enum:"debug,info,warn,error" help:"Log level on standard error (${enum})."`
 }
 
+// grammarFor returns a grammar, or a struct with its global flags and only the command that args
+// name. Building every command takes longer than most commands take.
+func grammarFor(args []string) reflect.Value {
+	t := reflect.TypeFor[grammar]()
+	global, name := t.Field(0), commandIn(args)
+	for i := 1; i < t.NumField() && name != ""; i++ {
+		f := t.Field(i)
+		names := append(strings.Split(f.Tag.Get("aliases"), ","), cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)))
+		if slices.Contains(names, name) && f.Tag.Get("group") != "help" { // help is about all commands
+			return reflect.New(reflect.StructOf([]reflect.StructField{global, f})).Elem()
+		}
+	}
+	return reflect.New(t).Elem()
+}
+
+// commandIn returns the first argument that is neither a global flag nor its value; "" if there is
+// none, or if help is requested.
+func commandIn(args []string) string {
+	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+		return ""
+	}
+	for i := 0; i < len(args); i++ {
+		name, isFlag := strings.CutPrefix(args[i], "--")
+		switch {
+		case !isFlag && args[i] != "-q":
+			return args[i]
+		case isFlag && !strings.Contains(name, "=") && name != "json" && name != "quiet":
+			i++
+		}
+	}
+	return ""
+}
+
 // Main runs one command and returns the exit code of gateway.md: 0 done, 1 internal error or a
 // failed run, 2 wrong usage or input, 3 not found, 4 denied, 5 timeout or limit, 6 unavailable, 7
 // conflict, 130 canceled.
@@ -134,9 +168,9 @@ func Main(ctx context.Context, args []string, env Env) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	var g grammar
+	g := grammarFor(args)
 	exit := -1
-	parser, err := kong.New(&g,
+	parser, err := kong.New(g.Addr().Interface(),
 		kong.Name("helix"),
 		kong.Description("A private assistant workbench. Without a running Helix, a command opens the data folder itself."),
 		kong.Writers(env.Stdout, env.Stderr),
@@ -165,9 +199,17 @@ func Main(ctx context.Context, args []string, env Env) int {
 		fmt.Fprintf(env.Stderr, "helix: %v\nTry `%s`.\n", err, cmp.Or(chatWith(args), commandOf(err)+" --help"))
 		return 2
 	}
-	c := &command{Globals: g.Globals, env: env, ctx: ctx, grammar: parser.Model, node: kctx.Selected()}
+	c := &command{Globals: g.Field(0).Interface().(Globals), env: env, ctx: ctx, grammar: parser.Model, node: kctx.Selected()}
 	defer c.close()
-	if err := kctx.Run(c); err != nil {
+	switch {
+	case c.node == nil: // only flags
+		err = fault.Invalidf("Enter a command. See `helix help`.")
+	case c.node.Tag.Has("call"):
+		err = c.declared()
+	default:
+		err = kctx.Run(c)
+	}
+	if err != nil {
 		return c.report(err)
 	}
 	return 0

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
 	"helix/backend/cloudsync/hubtest"
@@ -284,5 +286,53 @@ func TestServe(t *testing.T) {
 		}
 	case <-time.After(5 * time.Minute):
 		t.Error("serve did not end")
+	}
+}
+
+// A command line that names a command builds only that one, which is the same as among all of them.
+func TestOnlyTheCommandThatIsNamedIsBuilt(t *testing.T) {
+	t.Parallel()
+	build := func(args ...string) *kong.Kong {
+		k, err := kong.New(grammarFor(args).Addr().Interface(), kong.Vars{"version": "x"}, kong.ExplicitGroups(groups))
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		return k
+	}
+	var lines func(n *kong.Node) []string
+	lines = func(n *kong.Node) []string {
+		out := []string{n.Summary()}
+		for _, c := range n.Children {
+			out = append(out, lines(c)...)
+		}
+		return out
+	}
+	all := build("--help").Model
+	if len(all.Children) < 40 || len(build("nothing").Model.Children) != len(all.Children) {
+		t.Fatalf("%d commands, and %d after an unknown word", len(all.Children), len(build("nothing").Model.Children))
+	}
+	for _, c := range all.Children {
+		for _, name := range append(c.Aliases, c.Name) {
+			for _, args := range [][]string{{name}, {"--data-dir", "tool", "--json", "-q", "--timeout=5s", name, "list"}} {
+				want := 1
+				if c.Group.Key == "help" {
+					want = len(all.Children)
+				}
+				got := build(args...).Model
+				if len(got.Children) != want {
+					t.Errorf("%v: %d commands", args, len(got.Children))
+				} else if one := find(got.Node, []string{name}); !slices.Equal(lines(one), lines(c)) {
+					t.Errorf("%v builds\n%v\ninstead of\n%v", args, lines(one), lines(c))
+				}
+			}
+		}
+		for _, leaf := range c.Leaves(false) {
+			if leaf.Tag.Has("call") && leaf.Target.Addr().MethodByName("Run").IsValid() {
+				t.Errorf("%s is declared and has a Run", leaf.FullPath())
+			}
+		}
+		if got := len(build(c.Name, "x", "--help").Model.Children); got != len(all.Children) {
+			t.Errorf("%s x --help: %d commands", c.Name, got)
+		}
 	}
 }
