@@ -87,7 +87,7 @@ async function runAll(suites, lanes) {
 // more by itself, because a busy machine fails a test now and then; it is named as flaky then.
 const first = await runAll(suites, 2);
 const failed = await runAll(await runAll(first, 1), 1);
-console.log(JSON.stringify(globalThis.sp));const flaky = first.filter((name) => !failed.includes(name));
+const flaky = first.filter((name) => !failed.includes(name));
 console.log(`${suites.length - failed.length} of ${suites.length} suites passed in ${((Date.now() - begun) / 1000).toFixed(0)} s${flaky.length > 0 ? `, on a later attempt: ${flaky.join(", ")}` : ""}`);
 if (suites.length === 0) console.error("no such suite");
 process.exit(failed.length > 0 || suites.length === 0 ? 1 : 0);
