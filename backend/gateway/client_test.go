@@ -296,7 +296,7 @@ func TestCloseWhileReconnecting(t *testing.T) {
 	var ends []*MemoryEnd
 	pipe := func(context.Context) (Pipe, error) {
 		if len(ends) > 0 {
-			for i := range 20 { // more than it can catch up with, so that it is told of a gap
+			for i := range 20 { // more than the server keeps, so there is a gap
 				f.add(i)
 			}
 		}
