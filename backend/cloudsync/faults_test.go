@@ -289,7 +289,7 @@ func (d *device) newer() {
 // those of this version.
 func (d *device) captureFuture() {
 	d.t.Helper()
-	const bit, log = 1 << 40, "INSERT INTO change_log"
+	const bit, log = 1 << 40, "INSERT OR ROLLBACK INTO change_log"
 	change := func(trigger string, edit func(sql string) string) {
 		d.t.Helper()
 		sql := d.trigger(trigger)

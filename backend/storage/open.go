@@ -124,7 +124,8 @@ func (db *DB) begin(ctx context.Context) error {
 	if err := os.Chmod(db.path, 0o600); err != nil {
 		return err
 	}
-	db.capture.Store(nil) // they are those of the former file; prepare creates those of this one
+	db.capture.Store(nil) // they are those of the former file
+	db.uncaptured.Store(nil)
 	if _, err := db.writer.ExecContext(ctx, `INSERT INTO meta (key, value) VALUES ('clean', '0') ON CONFLICT (key) DO UPDATE SET value = '0'`); err != nil {
 		return fmt.Errorf("open database: %w", err)
 	}

@@ -80,15 +80,16 @@ type DB struct {
 
 	together *Group
 
-	turn    chan struct{}      // holds one token; its holder may write
-	synced  syncLevel          // of the writer's connection; the holder of turn changes it
-	queued  atomic.Int32       // writes that are waiting for it
-	owner   atomic.Pointer[Tx] // the running write transaction
-	lastAt  atomic.Int64       // last Tx.Now, in microseconds
-	watch   atomic.Pointer[StatementFunc]
-	capture atomic.Pointer[string] // creates the capture triggers on the writer's connection
-	once    sync.Once
-	closed  error
+	turn       chan struct{}      // holds one token; its holder may write
+	synced     syncLevel          // of the writer's connection; the holder of turn changes it
+	queued     atomic.Int32       // writes that are waiting for it
+	owner      atomic.Pointer[Tx] // the running write transaction
+	lastAt     atomic.Int64       // last Tx.Now, in microseconds
+	watch      atomic.Pointer[StatementFunc]
+	capture    atomic.Pointer[string]        // creates the capture triggers on the writer's connection
+	uncaptured atomic.Pointer[[]SyncedTable] // those whose triggers the next write creates; nil if it has them
+	once       sync.Once
+	closed     error
 }
 
 // writerPragmas and readerPragmas are set on each connection, in this order.

@@ -54,34 +54,43 @@ func (tx *Tx) endCapture() error {
 	return nil
 }
 
-// refreshTriggers creates the capture triggers of list. They are temporary triggers of the writer's
+// createTriggers creates the capture triggers of list. They are temporary triggers of the writer's
 // connection, which gated.Connect creates again on each new one: triggers in the file would be
 // parsed by every reader, and take four times as long as the rest of the schema. Those that a
 // former version left in the file are removed.
-func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
-	var script string
-	if err := db.Write(ctx, func(tx *Tx) error {
-		for _, schema := range []string{"main", "temp"} {
-			old, err := tx.captureTriggers(schema)
-			if err != nil {
-				return err
-			}
-			for name := range old {
-				if _, err := tx.Exec(`DROP TRIGGER ` + schema + "." + name); err != nil {
-					return err
-				}
-			}
-		}
-		var err error
-		if script, err = captureScript(ctx, tx, list); err != nil {
+//
+// It runs before the first write after prepare, so that a command that only reads does not wait for
+// them. The caller holds the turn.
+func (db *DB) createTriggers(ctx context.Context, list []SyncedTable) error {
+	stx, err := db.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer stx.Rollback()
+	tx := &Tx{Tx: stx, ctx: ctx, db: db, write: true}
+	for _, schema := range []string{"main", "temp"} {
+		old, err := tx.captureTriggers(schema)
+		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(script)
+		for name := range old {
+			if _, err := tx.Exec(`DROP TRIGGER ` + schema + "." + name); err != nil {
+				return err
+			}
+		}
+	}
+	script, err := captureScript(ctx, tx, list)
+	if err != nil {
 		return err
-	}); err != nil {
+	}
+	if _, err := tx.Exec(script); err != nil {
+		return err
+	}
+	if err := stx.Commit(); err != nil {
 		return err
 	}
 	db.capture.Store(&script)
+	db.uncaptured.Store(nil)
 	return nil
 }
 
@@ -170,9 +179,10 @@ const wallMS = `CAST((julianday() - 2440587.5) * 86400000 + 0.5 AS INTEGER)`
 // logical clock: the upper 48 bits are the wall clock in milliseconds, adjusted by the offset to
 // the hub, and the lower bits a counter. Each transaction starts above the previous one, even if
 // the wall clock was set back; entries of one transaction and millisecond share a value. It reads
-// only one row of sync_local, because every write of a synced row pays for it.
+// only one row of sync_local, because every write of a synced row pays for it. OR ROLLBACK spares
+// SQLite copies of the pages it writes, which are needed to undo a single statement.
 func logEntry(table, rowID, op, fields string) string {
-	return `INSERT INTO change_log (tbl, row_id, op, fields, hlc, txn, at)
+	return `INSERT OR ROLLBACK INTO change_log (tbl, row_id, op, fields, hlc, txn, at)
     SELECT '` + table + `', ` + rowID + `, ` + op + `, ` + fields + `,
       CASE WHEN l.ms + l.offset_us / 1000 << 16 > l.hlc_high THEN l.ms + l.offset_us / 1000 << 16 ELSE l.hlc_high + 1 END, l.txn, l.ms * 1000
     FROM (SELECT hlc_high, offset_us, txn, applying, ` + wallMS + ` AS ms FROM sync_local) l WHERE l.applying = 0;`
@@ -301,7 +311,8 @@ func bits(fields []SyncedField) string {
 
 // keepBase returns SQL that stores the row as the hub has it, unless an earlier edit did. The WHERE
 // in from ends with the conditions under which the hub has the row. BLOB columns are written in hex
-// because JSON has no bytes. Sealed values stay sealed.
+// because JSON has no bytes. Sealed values stay sealed. ON CONFLICT is for the edits after the first:
+// with a condition NOT EXISTS, SQLite would build a temporary table in each update.
 func keepBase(t SyncedTable, columns map[string]string, row, id, from string, children []string) string {
 	if columns["sync_meta"] == "" {
 		return ""
@@ -321,6 +332,6 @@ func keepBase(t SyncedTable, columns map[string]string, row, id, from string, ch
 	}
 	return `INSERT INTO sync_base (tbl, row_id, row)
     SELECT '` + t.Table + `', ` + id + `, json_object(` + strings.Join(parts, ", ") + `)` + from + `
-      AND NOT EXISTS (SELECT 1 FROM sync_base WHERE tbl = '` + t.Table + `' AND row_id = ` + id + `);
+      ON CONFLICT DO NOTHING;
     `
 }

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -45,6 +47,12 @@ func openNotes(t *testing.T) *DB {
 		t.Fatal(err)
 	}
 	return db
+}
+
+// refreshTriggers makes list that of the synced tables.
+func (db *DB) refreshTriggers(ctx context.Context, list []SyncedTable) error {
+	db.uncaptured.Store(&list)
+	return db.Write(ctx, func(*Tx) error { return nil })
 }
 
 func write(t *testing.T, db *DB, fn func(tx *Tx) error) {
@@ -428,6 +436,35 @@ func TestCaptureSurvivesALostConnection(t *testing.T) {
 	}
 	if err := db.Write(t.Context(), func(tx *Tx) error { _, err := tx.Exec(`DELETE FROM notes`); return err }); err == nil {
 		t.Error("a hard delete of a synced row passes on a new connection")
+	}
+}
+
+// A start creates no triggers, so reading does not wait for them. The first write creates them
+// before it runs, and one that was canceled leaves that to the next.
+func TestTheFirstWriteIsCaptured(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	if db.capture.Load() != nil || db.uncaptured.Load() == nil {
+		t.Fatal("the start created the triggers")
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Write(canceled, func(*Tx) error { return nil }); err == nil {
+		t.Fatal("a canceled write passed")
+	}
+	refused := errors.New("refused")
+	if err := db.Write(t.Context(), func(*Tx) error { return refused }); !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+	var n int
+	write(t, db, func(tx *Tx) error {
+		if _, err := tx.Exec(`INSERT INTO conversations (id, user_id, source, external_id, created_at, updated_at) VALUES (?, ?, 'test', '1', 1, 1)`, NewID(), db.LocalUser().ID); err != nil {
+			return err
+		}
+		return tx.QueryRow(`SELECT count(*) FROM change_log WHERE tbl = 'conversations' AND op = 'I'`).Scan(&n)
+	})
+	if n != 1 {
+		t.Errorf("%d entries for the row of the first write", n)
 	}
 }
 

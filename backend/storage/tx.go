@@ -133,6 +133,11 @@ func (db *DB) runWrite(ctx context.Context, level syncLevel, fn func(*Tx) error)
 		}
 		db.synced = level
 	}
+	if list := db.uncaptured.Load(); list != nil {
+		if err := db.createTriggers(ctx, *list); err != nil {
+			return nil, fmt.Errorf("capture triggers: %w", err)
+		}
+	}
 	stx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err

@@ -32,13 +32,10 @@ func (db *DB) LocalUser() User {
 	return User{}
 }
 
-// prepare makes an opened and migrated file ready for use: the capture triggers, then the local
-// user, the data key and the device key if they are missing. Each step is one transaction that
+// prepare makes an opened and migrated file ready for use: the local user, the data key and the
+// device key if they are missing, which are not synced, then the capture of changes. Each step
 // checks whether it is needed, so after a crash between two of them the next start does the rest.
 func (db *DB) prepare(ctx context.Context) error {
-	if err := db.refreshTriggers(ctx, Synced); err != nil {
-		return fmt.Errorf("capture triggers: %w", err)
-	}
 	u, err := db.ensureUser(ctx)
 	if err != nil {
 		return fmt.Errorf("local user: %w", err)
@@ -53,6 +50,7 @@ func (db *DB) prepare(ctx context.Context) error {
 	}
 	crashPoint("first.device")
 	db.who.Store(&whoami{user: u, device: d})
+	db.uncaptured.Store(&Synced)
 	return nil
 }
 
