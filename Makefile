@@ -232,7 +232,7 @@ ONE_GOROUTINE := /openapi$$|/sandbox/meter$$|/audio$$|/schema$$|/kernel$$|/caden
 LONG_WHEN_RACED := /storage$$|/memory$$|/psychology$$|/audit$$|/permission$$|/coretools$$|/tools$$|/wasmtools$$|/synthesis$$|/discovery$$|/voice$$|/transcribe$$|/agent$$|/cloudsync$$|/sandbox$$|/scheduler$$|/skills$$
 AT_ONCE       := Concurrent|Parallel|UnderLoad|Once|Group|Wait|Cancel|Close|While|AtATime|Watch|Lost|Leak|Progress|Other|Storm|Overlap|Together|TakeTurns|TwoActive|InTurn|Queue|Fifty|EightWriters|Deadlock|Slow|Relay|Spare|Loop|RoundRobin|Stopped|RunEvents|MapAndBranch|Streams|DuringA
 # Those that take longest come first, so that none runs alone at the end.
-LONGEST       := ./backend/cloudsync ./backend ./app/cli ./backend/sandbox ./backend/storage
+LONGEST       := ./backend/cloudsync ./backend ./app/cli ./backend/sandbox ./backend/storage ./backend/transcribe ./backend/voice
 SKIPPED       := build/bin/skipped
 FLAKY         := build/bin/flaky
 # The detector leaves out the inside of SQLite, C translated to Go, which makes a third of the time.
