@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"helix/backend"
 	"helix/backend/fault"
@@ -119,6 +120,10 @@ type own struct {
 	done   sync.WaitGroup
 }
 
+// backgroundAfter is when the background services of a single command start. Most commands end
+// before, and need none of them.
+const backgroundAfter = 100 * time.Millisecond
+
 func (c *command) open(ctx context.Context) (_ *own, err error) {
 	opts := c.options()
 	opts.Once, opts.OnceMemory, opts.OnceSandbox = !c.background, c.memoryWork, c.runsCode
@@ -137,7 +142,15 @@ func (c *command) open(ctx context.Context) (_ *own, err error) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	o := &own{be: be, cancel: cancel}
 	server, client := gateway.MemoryPipe()
-	o.done.Go(func() { _ = be.Run(run) }) // it ends with this command
+	o.done.Go(func() {
+		if opts.Once && !opts.OnceMemory && !opts.OnceSandbox {
+			select {
+			case <-time.After(backgroundAfter):
+			case <-run.Done():
+			}
+		}
+		_ = be.Run(run) // it ends with this command
+	})
 	o.done.Go(func() {
 		id := identity.Identity{User: be.LocalUser(), Scopes: identity.Admin.Closed(), Client: identity.ClientTerminal, Label: "helix-cli", Pipe: "memory"}
 		_ = be.Gateway.Serve(run, server, id) // it ends with this command

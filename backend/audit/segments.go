@@ -36,6 +36,9 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
+			if o, err := s.unsigned(stop); err == nil && o.from == 0 {
+				return nil
+			}
 			if err := s.Sign(stop); err != nil {
 				s.log.Error("sign the last audit segment", "error", err)
 			}
@@ -98,11 +101,16 @@ func loadOpen(tx *storage.Tx, dev uuid.UUID) (o openSegment, err error) {
 	return o, tx.QueryRow(`SELECT max(seq) FROM audit_log`).Scan(&o.last)
 }
 
+// unsigned returns the part of the log that is not signed; its from is 0 if all of it is.
+func (s *Service) unsigned(ctx context.Context) (openSegment, error) {
+	return storage.Result(ctx, s.db.Read, func(tx *storage.Tx) (openSegment, error) { return loadOpen(tx, s.db.Device().ID) })
+}
+
 // closeDue closes the segments that are full or old enough, and returns when to check again.
 func (s *Service) closeDue(ctx context.Context) (time.Duration, error) {
 	for {
-		var o openSegment
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { o, err = loadOpen(tx, s.db.Device().ID); return err }); err != nil {
+		o, err := s.unsigned(ctx)
+		if err != nil {
 			return 0, err
 		}
 		if o.from == 0 {
@@ -125,8 +133,7 @@ func (s *Service) Sign(ctx context.Context) error {
 		if err := s.closeOne(ctx); err != nil {
 			return err
 		}
-		var o openSegment
-		if err := s.db.Read(ctx, func(tx *storage.Tx) (err error) { o, err = loadOpen(tx, s.db.Device().ID); return err }); err != nil || o.from == 0 {
+		if o, err := s.unsigned(ctx); err != nil || o.from == 0 {
 			return err
 		}
 	}

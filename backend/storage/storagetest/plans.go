@@ -54,7 +54,7 @@ const growTo = 2000
 func RecordPlans(t *testing.T, db *storage.DB) *Plans {
 	t.Helper()
 	p := &Plans{db: db, seen: map[string]statement{}}
-	err := db.Read(t.Context(), func(tx *storage.Tx) error {
+	err := db.Write(t.Context(), func(tx *storage.Tx) error { // also creates the capture triggers
 		return tx.QueryRow(`SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&p.path)
 	})
 	if err != nil {
