@@ -240,7 +240,7 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("%+v, before %+v", r, before)
 	}
 	b := e.export()
-	if r, err := VerifyAgainst(bytesReader(b), e.keys(), nil); err != nil || !r.OK || r.PrunedThrough != before.SignedThrough {
+	if r, err := verifyAgainst(bytesReader(b), e.keys(), nil); err != nil || !r.OK || r.PrunedThrough != before.SignedThrough {
 		t.Fatalf("%+v %v", r, err)
 	}
 	// The deletion of one more segment is not covered by the entry about the pruned ones.

@@ -140,7 +140,7 @@ func TestForgedLines(t *testing.T) {
 			if c.name == "nothing" {
 				text = resealBy(lines, e.db.Device().PublicKey, e.db.Sign)
 			}
-			r, err := VerifyAgainst(strings.NewReader(text), e.keys(), head)
+			r, err := verifyAgainst(strings.NewReader(text), e.keys(), head)
 			if err != nil {
 				t.Fatal(err)
 			}

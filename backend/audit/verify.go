@@ -22,12 +22,12 @@ import (
 // and no network, reads r once and uses a few MiB whatever its size. Problems are in the Report; an error
 // means that r could not be read or is not an export (Invalid).
 func Verify(r io.Reader, keys []ed25519.PublicKey) (Report, error) {
-	return VerifyAgainst(r, keys, nil)
+	return verifyAgainst(r, keys, nil)
 }
 
-// VerifyAgainst is Verify with a known newest signed head, so that a log whose end was removed is
+// verifyAgainst is Verify with a known newest signed head, so that a log whose end was removed is
 // reported as truncated.
-func VerifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, error) {
+func verifyAgainst(r io.Reader, keys []ed25519.PublicKey, head *Head) (Report, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	sum := sha256.New()
 	first, err := readHeader(br)

@@ -13,10 +13,10 @@ type Line struct {
 	No          int
 }
 
-// ParseDotenv reads KEY=value lines: an optional export, values bare or in single or double
+// parseDotenv reads KEY=value lines: an optional export, values bare or in single or double
 // quotes, # comments, any line ends, a byte order mark. Double quotes support \n \r \t \" \\ and
 // \$. Nothing is substituted or executed. Invalid lines are listed in problems and skipped.
-func ParseDotenv(text []byte) (lines []Line, problems []string) {
+func parseDotenv(text []byte) (lines []Line, problems []string) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	s := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\r", "\n")
 	for no := 1; s != ""; no++ {

@@ -20,7 +20,7 @@ func TestDotenv(t *testing.T) {
 		"K=$(rm -rf /) `id` ${A}\n" +
 		"L=a=b=c\n" +
 		"A=again"
-	lines, problems := ParseDotenv([]byte(text))
+	lines, problems := parseDotenv([]byte(text))
 	want := []Line{
 		{"A", "1", 1}, {"B", "two words", 3}, {"C", `single # $X \n`, 4}, {"D", "double \"q\" \n $X # no comment", 5}, {"E", "bare#kept", 6},
 		{"F", "", 7}, {"G", "", 8}, {"H", "", 9}, {"exportI", "x", 10}, {"J", "tab", 11}, {"K", "$(rm -rf /) `id` ${A}", 12}, {"L", "a=b=c", 13}, {"A", "again", 14},
@@ -29,7 +29,7 @@ func TestDotenv(t *testing.T) {
 		t.Errorf("lines\n%+v\nwant\n%+v\nproblems %q", lines, want, problems)
 	}
 	bad := "no equals\n1X=2\nX Y=3\nQ=\"open\nR='open\nS=\"a\" b\nT=\xff\n=v\nOK=1\nU=\"x\\"
-	lines, problems = ParseDotenv([]byte(bad))
+	lines, problems = parseDotenv([]byte(bad))
 	if len(lines) != 1 || lines[0].Name != "OK" || len(problems) != 9 {
 		t.Errorf("lines %+v, problems %q", lines, problems)
 	}
@@ -45,13 +45,13 @@ func FuzzDotenv(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		lines, problems := ParseDotenv(text)
+		lines, problems := parseDotenv(text)
 		for _, l := range lines {
 			if !validName(l.Name) || !utf8.ValidString(l.Value) || strings.ContainsRune(l.Value, 0) || l.No < 1 {
 				t.Errorf("line %+v", l)
 			}
 			if !strings.ContainsAny(l.Value, "'\n\r") { // a value that a person would write back is read the same
-				again, p := ParseDotenv([]byte(l.Name + "='" + l.Value + "'"))
+				again, p := parseDotenv([]byte(l.Name + "='" + l.Value + "'"))
 				if len(again) != 1 || again[0].Value != l.Value || len(p) != 0 {
 					t.Errorf("%+v comes back as %+v, %v", l, again, p)
 				}

@@ -169,7 +169,7 @@ func (e *environment) read(path string) error {
 	if othersCanRead(path) {
 		e.problems = append(e.problems, Problem{Code: "env_readable", Message: name + " can be read by other users of this computer.", Hint: "chmod 600 " + path})
 	}
-	lines, problems := ParseDotenv(text)
+	lines, problems := parseDotenv(text)
 	for _, p := range problems {
 		e.problems = append(e.problems, Problem{Code: "env_line", Message: name + ", " + p})
 	}

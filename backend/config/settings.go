@@ -50,7 +50,7 @@ var settings = sync.OnceValue(func() []Setting {
 			Key: f.Tag.Get("key"), Unit: f.Tag.Get("unit"), Help: f.Tag.Get("help"),
 			Restart: f.Tag.Get("restart") == "true", def: f.Tag.Get("default"), check: f.Tag.Get("check"), field: i,
 		}
-		s.Env = EnvName(s.Key)
+		s.Env = envName(s.Key)
 		if e := f.Tag.Get("enum"); e != "" {
 			s.Enum = strings.Split(e, ",")
 		}
@@ -93,8 +93,8 @@ func fold(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_
 
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-// EnvName returns the environment variable of a key: gateway.addr is HELIX_GATEWAY_ADDR.
-func EnvName(key string) string {
+// envName returns the environment variable of a key: gateway.addr is HELIX_GATEWAY_ADDR.
+func envName(key string) string {
 	return "HELIX_" + strings.ToUpper(strings.ReplaceAll(camel.ReplaceAllString(key, "${1}_${2}"), ".", "_"))
 }
 

@@ -445,12 +445,12 @@ func (p *parser) number() error {
 	if err != nil {
 		return p.errorf("the number %.40q is too large", text)
 	}
-	p.out = AppendNumber(p.out, f)
+	p.out = appendNumber(p.out, f)
 	return nil
 }
 
-// AppendNumber appends f as ECMAScript prints it. f must be finite: JSON has no other.
-func AppendNumber(b []byte, f float64) []byte {
+// appendNumber appends f as ECMAScript prints it. f must be finite: JSON has no other.
+func appendNumber(b []byte, f float64) []byte {
 	if f == 0 {
 		return append(b, '0') // also minus zero
 	}

@@ -64,7 +64,7 @@ func TestNumbersAppendixB(t *testing.T) {
 		0x41b3de4355555556: "333333333.3333334", 0x41b3de4355555557: "333333333.33333343",
 		0xbecbf647612f3696: "-0.0000033333333333333333", 0x43143ff3c1cb0959: "1424953923781206.2",
 	} {
-		if got := string(AppendNumber(nil, math.Float64frombits(bits))); got != want {
+		if got := string(appendNumber(nil, math.Float64frombits(bits))); got != want {
 			t.Errorf("%016x: got %s, want %s", bits, got, want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestNumberFile(t *testing.T) {
 		}
 		n++
 		line = fmt.Appendf(line[:0], "%x,", v)
-		line = append(AppendNumber(line, f), '\n')
+		line = append(appendNumber(line, f), '\n')
 		sum.Write(line)
 		if w, ok := want[n]; ok && hex.EncodeToString(sum.Sum(nil)) != w {
 			t.Fatalf("the first %d lines differ", n)

@@ -108,11 +108,11 @@ func findNumber(text []byte, number string) error {
 	if err := d.Decode(&v); err != nil {
 		return TooLarge("", number)
 	}
-	return CheckValue(v)
+	return checkValue(v)
 }
 
-// CheckValue is CheckNumbers for a value whose numbers were decoded as json.Number.
-func CheckValue(v any) error {
+// checkValue is CheckNumbers for a value whose numbers were decoded as json.Number.
+func checkValue(v any) error {
 	path, number, found := numberBeyond(v)
 	if !found {
 		return nil

@@ -58,7 +58,7 @@ func CheckEnum[T interface {
 
 // CheckVersion rejects a label that is not a semantic version.
 func CheckVersion(v string) error {
-	if !IsVersion(v) {
+	if !isVersion(v) {
 		return fault.Invalidf("%q isn't a semantic version such as 1.2.3.", Shorten(v, 64))
 	}
 	return nil

@@ -228,7 +228,7 @@ func Trust(tx *storage.Tx, db *storage.DB, user uuid.UUID, s *BundleSignature, s
 		return info, nil
 	}
 	info.Fingerprint, info.PublicKey = Fingerprint(key), KeyText(key)
-	name, trusted, err := KnownKey(tx, db, user, key)
+	name, trusted, err := knownKey(tx, db, user, key)
 	if name != "" {
 		info.Signer = name
 	}
@@ -238,13 +238,13 @@ func Trust(tx *storage.Tx, db *storage.DB, user uuid.UUID, s *BundleSignature, s
 	return info, err
 }
 
-// KnownKey returns the user's name for a key, and whether the user trusts its signatures. The user
+// knownKey returns the user's name for a key, and whether the user trusts its signatures. The user
 // trusts the key of this device, whose name is that in the signature.
-func KnownKey(tx *storage.Tx, db *storage.DB, user uuid.UUID, key ed25519.PublicKey) (name string, trusted bool, err error) {
+func knownKey(tx *storage.Tx, db *storage.DB, user uuid.UUID, key ed25519.PublicKey) (name string, trusted bool, err error) {
 	if key.Equal(tx.Device().PublicKey) && user == db.LocalUser().ID {
 		return "", true, nil
 	}
-	known, err := LoadSigner(tx, user, Fingerprint(key))
+	known, err := loadSigner(tx, user, Fingerprint(key))
 	if err != nil || known == nil {
 		return "", false, err
 	}
@@ -278,8 +278,8 @@ func scanSigner(row storage.Row) (x Signer, err error) {
 	return x, err
 }
 
-// LoadSigner returns a key in the list of signers, or nil.
-func LoadSigner(tx *storage.Tx, user uuid.UUID, fingerprint string) (*Signer, error) {
+// loadSigner returns a key in the list of signers, or nil.
+func loadSigner(tx *storage.Tx, user uuid.UUID, fingerprint string) (*Signer, error) {
 	x, err := scanSigner(tx.QueryRow(signerColumns+` AND fingerprint = ?`, user, fingerprint))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -316,7 +316,7 @@ func SetTrust(tx *storage.Tx, user uuid.UUID, key ed25519.PublicKey, name string
 		name, trusted, tx.Now, user, Fingerprint(key)); err != nil {
 		return nil, err
 	}
-	return LoadSigner(tx, user, Fingerprint(key))
+	return loadSigner(tx, user, Fingerprint(key))
 }
 
 // authorHasOtherKey reports whether the user knows another key with the same author's name.

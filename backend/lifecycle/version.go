@@ -18,8 +18,8 @@ const FirstVersion = "1.0.0"
 // semver follows semver.org 2.0.0.
 var semver = regexp.MustCompile(`^(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
-// IsVersion reports whether a label is a semantic version of at most 64 bytes.
-func IsVersion(v string) bool { return len(v) <= 64 && semver.MatchString(v) }
+// isVersion reports whether a label is a semantic version of at most 64 bytes.
+func isVersion(v string) bool { return len(v) <= 64 && semver.MatchString(v) }
 
 // numbers returns major, minor and patch of a label, or those of FirstVersion if it is not a
 // version.

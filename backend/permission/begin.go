@@ -102,7 +102,7 @@ func (s *Service) hold(sh *subjectGrants, info *SubjectInfo, sub Subject, caller
 				if c != w.Capability || !g.live(now, sub.DefinitionHash) || !in.fits(g) {
 					continue
 				}
-				if p, ok := Narrow(c, declared, s.anchor(c, g.raw)); ok {
+				if p, ok := narrow(c, declared, s.anchor(c, g.raw)); ok {
 					own = append(own, holding{cap: c, pattern: p, grant: g.id, until: g.expires})
 				}
 			}
@@ -120,7 +120,7 @@ func (s *Service) hold(sh *subjectGrants, info *SubjectInfo, sub Subject, caller
 			if l.cap != h.cap {
 				continue
 			}
-			if p, ok := Narrow(h.cap, h.pattern, l.pattern); ok {
+			if p, ok := narrow(h.cap, h.pattern, l.pattern); ok {
 				out = append(out, holding{cap: h.cap, pattern: p, grant: h.grant, until: earlier(h.until, l.until)})
 			}
 		}

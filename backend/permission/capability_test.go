@@ -111,7 +111,7 @@ func TestCoversAndNarrow(t *testing.T) {
 		{Secret, "a", "A", ""},
 		{Call, "privileged", "side_effecting", "side_effecting"},
 	} {
-		got, ok := Narrow(c.cap, c.a, c.b)
+		got, ok := narrow(c.cap, c.a, c.b)
 		if ok != (c.want != "") || got != c.want {
 			t.Errorf("%s %s ∩ %s = %q, want %q", c.cap, c.a, c.b, got, c.want)
 		}
@@ -152,7 +152,7 @@ func randomPattern(r *rand.Rand, c Capability) string {
 	return []string{"m.a", "m.*", "m.b", "n.*", "n.a.b"}[r.IntN(5)]
 }
 
-// TestNarrowProperties checks that Narrow is commutative, idempotent and associative in
+// TestNarrowProperties checks that narrow is commutative, idempotent and associative in
 // effect, and never widens.
 func TestNarrowProperties(t *testing.T) {
 	t.Parallel()
@@ -165,8 +165,8 @@ func TestNarrowProperties(t *testing.T) {
 				t.Fatalf("%s %q: %q %v", c, p, n, err)
 			}
 		}
-		ab, ok := Narrow(c, a, b)
-		ba, ok2 := Narrow(c, b, a)
+		ab, ok := narrow(c, a, b)
+		ba, ok2 := narrow(c, b, a)
 		if ok != ok2 || ab != ba {
 			t.Fatalf("%s: %q ∩ %q = %q %v, the other way %q %v", c, a, b, ab, ok, ba, ok2)
 		}
@@ -179,13 +179,13 @@ func TestNarrowProperties(t *testing.T) {
 		if !Covers(c, a, ab) || !Covers(c, b, ab) {
 			t.Fatalf("%s: %q ∩ %q = %q is wider", c, a, b, ab)
 		}
-		if again, ok := Narrow(c, ab, a); !ok || again != ab {
+		if again, ok := narrow(c, ab, a); !ok || again != ab {
 			t.Fatalf("%s: not idempotent: %q ∩ %q = %q", c, ab, a, again)
 		}
 		if Covers(c, a, x) && Covers(c, b, x) && !Covers(c, ab, x) {
 			t.Fatalf("%s: %q is in %q and %q but not in %q", c, x, a, b, ab)
 		}
-		if self, ok := Narrow(c, a, a); !ok || self != a {
+		if self, ok := narrow(c, a, a); !ok || self != a {
 			t.Fatalf("%s: %q ∩ itself = %q", c, a, self)
 		}
 	}

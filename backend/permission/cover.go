@@ -47,9 +47,9 @@ func coversPath(p, o string) bool {
 	return item == dir || strings.HasPrefix(item, dir+"/")
 }
 
-// Narrow returns the intersection of patterns a and b. ok is false if it is empty. Narrow is
+// narrow returns the intersection of patterns a and b. ok is false if it is empty. narrow is
 // commutative and idempotent, and the result is never wider than a or b.
-func Narrow(c Capability, a, b string) (string, bool) {
+func narrow(c Capability, a, b string) (string, bool) {
 	if Covers(c, a, b) && Covers(c, b, a) {
 		return min(a, b), true // equal except for case
 	}

@@ -177,8 +177,8 @@ func FuzzNarrow(f *testing.F) {
 		if err != nil || err2 != nil {
 			return
 		}
-		x, ok := Narrow(c, a, b)
-		y, ok2 := Narrow(c, b, a)
+		x, ok := narrow(c, a, b)
+		y, ok2 := narrow(c, b, a)
 		if x != y || ok != ok2 || ok && (!Covers(c, a, x) || !Covers(c, b, x)) {
 			t.Fatalf("%s: %q ∩ %q = %q %v / %q %v", c, a, b, x, ok, y, ok2)
 		}

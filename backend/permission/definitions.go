@@ -121,7 +121,7 @@ func (s *Service) approveDefinition(tx *storage.Tx, user uuid.UUID, sub Subject,
 		kept := c == Call
 		for _, w := range declared {
 			if w.Capability == c {
-				if _, ok := Narrow(c, s.anchor(c, w.Resource), s.anchor(c, resource)); ok {
+				if _, ok := narrow(c, s.anchor(c, w.Resource), s.anchor(c, resource)); ok {
 					kept = true
 				}
 			}

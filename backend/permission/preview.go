@@ -276,7 +276,7 @@ func (p *previewer) within(rules []rule, want *rule) (fits bool, part string) {
 	}
 	for i := range rules {
 		if rules[i].cap == want.cap {
-			if n, ok := Narrow(want.cap, rules[i].raw, want.raw); ok {
+			if n, ok := narrow(want.cap, rules[i].raw, want.raw); ok {
 				part = n
 			}
 		}

@@ -36,7 +36,7 @@ func (r *Router) describe(ctx context.Context, q Request, ask bool) (ModelInfo, 
 }
 
 // TooLong reports whether a request was refused because the conversation is too long for the model.
-func TooLong(err error) bool { return CodeOf(err) == codeContext }
+func TooLong(err error) bool { return codeOf(err) == codeContext }
 
 // Overrun reports whether a call was canceled because its answer passed what was reserved for it.
-func Overrun(err error) bool { return CodeOf(err) == codeOverrun }
+func Overrun(err error) bool { return codeOf(err) == codeOverrun }

@@ -71,9 +71,9 @@ const (
 	codeOverrun = "overrun" // the answer passed what was reserved for it
 )
 
-// CodeOf returns the code of the service error in err's chain: quota, context, key, rate, overrun,
+// codeOf returns the code of the service error in err's chain: quota, context, key, rate, overrun,
 // or the service's own code.
-func CodeOf(err error) string {
+func codeOf(err error) string {
 	var s *ServiceError
 	if errors.As(err, &s) {
 		return s.Code
@@ -142,7 +142,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // retryable reports whether the same call may succeed at the same service.
 func retryable(err error) bool {
 	f := fault.As(err)
-	if code := CodeOf(err); code == codeQuota || code == codeContext || code == codeOverrun || errors.Is(err, errCircuitOpen) {
+	if code := codeOf(err); code == codeQuota || code == codeContext || code == codeOverrun || errors.Is(err, errCircuitOpen) {
 		return false
 	}
 	switch f.Kind {
@@ -158,7 +158,7 @@ func fallsBack(err error) bool {
 	case fault.Unavailable, fault.Timeout, fault.NotFound, fault.Limit:
 		return true
 	case fault.Denied:
-		return CodeOf(err) == codeKey
+		return codeOf(err) == codeKey
 	}
 	return false
 }

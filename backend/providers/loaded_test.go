@@ -59,7 +59,7 @@ func TestTheWindowThatALocalServerHasLoadedIsTheLimit(t *testing.T) {
 				t.Errorf("%+v, want the window %d", i, x.window)
 			}
 			_, err = k.Complete(t.Context(), long)
-			if fits := x.window == 1_000_000; fits && (err != nil || posts != 1) || !fits && (CodeOf(err) != codeContext || posts != 0) {
+			if fits := x.window == 1_000_000; fits && (err != nil || posts != 1) || !fits && (codeOf(err) != codeContext || posts != 0) {
 				t.Errorf("%d calls: %v", posts, err)
 			}
 			if hint := err != nil && strings.Contains(err.Error(), `caps.overrides."a/m".window`); hint != (x.window == silentWindow && !x.loaded) {

@@ -350,7 +350,7 @@ func (s *session) wait(ctx context.Context, t target, n int, cause error) error 
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return cause
 	}
-	if s.q.Waiting != nil && CodeOf(cause) == codeRate {
+	if s.q.Waiting != nil && codeOf(cause) == codeRate {
 		s.q.Waiting(t.title)
 	}
 	return sleep(ctx, d)

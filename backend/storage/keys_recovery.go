@@ -34,9 +34,9 @@ func RecoveryCode(root []byte) string {
 	return strings.Join(groups, "-")
 }
 
-// ParseRecoveryCode parses a recovery code as typed: in any case, with any separators, O for 0 and
+// parseRecoveryCode parses a recovery code as typed: in any case, with any separators, O for 0 and
 // I or L for 1. A wrong code is Invalid, with a message that names the groups to check.
-func ParseRecoveryCode(code string) ([]byte, error) {
+func parseRecoveryCode(code string) ([]byte, error) {
 	var digits []byte
 	for _, c := range strings.ToUpper(code) {
 		switch {

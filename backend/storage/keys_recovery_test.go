@@ -21,7 +21,7 @@ func TestRecoveryCode(t *testing.T) {
 		code, strings.ToLower(code), strings.ReplaceAll(code, "-", " "), strings.ReplaceAll(code, "-", ""), "  " + strings.Join(groups[:12], "-") + "\r\n" + strings.Join(groups[12:], "-") + "\n",
 		strings.ReplaceAll(strings.ReplaceAll(code, "0", "O"), "1", "l"),
 	} {
-		if got, err := ParseRecoveryCode(typed); err != nil || !bytes.Equal(got, root) {
+		if got, err := parseRecoveryCode(typed); err != nil || !bytes.Equal(got, root) {
 			t.Errorf("%q: %v", typed, err)
 		}
 	}
@@ -33,7 +33,7 @@ func TestRecoveryCode(t *testing.T) {
 		slip[5*7] = '2'
 	}
 	for name, typed := range map[string]string{"swapped": strings.Join(swapped, "-"), "slip in group 8": string(slip), "short": code[:60], "long": code + "-0000", "letters": "hello world", "empty": ""} {
-		got, err := ParseRecoveryCode(typed)
+		got, err := parseRecoveryCode(typed)
 		if got != nil || !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %x, %v", name, got, err)
 		}
@@ -46,15 +46,15 @@ func TestRecoveryCode(t *testing.T) {
 func FuzzRecoveryCode(f *testing.F) {
 	f.Add("0A0B-1C1D", []byte("0123456789abcdef0123456789abcdef"))
 	f.Fuzz(func(t *testing.T, text string, root []byte) {
-		if got, err := ParseRecoveryCode(text); err == nil {
-			if again, err := ParseRecoveryCode(RecoveryCode(got)); err != nil || !bytes.Equal(again, got) {
+		if got, err := parseRecoveryCode(text); err == nil {
+			if again, err := parseRecoveryCode(RecoveryCode(got)); err != nil || !bytes.Equal(again, got) {
 				t.Errorf("%q does not survive", text)
 			}
 		} else if got != nil {
 			t.Error("a wrong code gave bytes")
 		}
 		if len(root) == RootKeySize {
-			if got, err := ParseRecoveryCode(RecoveryCode(root)); err != nil || !bytes.Equal(got, root) {
+			if got, err := parseRecoveryCode(RecoveryCode(root)); err != nil || !bytes.Equal(got, root) {
 				t.Errorf("%x: %v", root, err)
 			}
 		}

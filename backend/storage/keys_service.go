@@ -165,7 +165,7 @@ type ImportRecoveryParams struct {
 // was restored, the data keys are wrapped with that one. A mistyped code is Invalid, with a message
 // that says where; a code of other data is Denied.
 func (k *Keys) ImportRecovery(ctx context.Context, p ImportRecoveryParams) (KeysStatus, error) {
-	root, err := ParseRecoveryCode(p.Code)
+	root, err := parseRecoveryCode(p.Code)
 	if err != nil {
 		return KeysStatus{}, err
 	}

@@ -166,7 +166,7 @@ func Do(ctx context.Context, conn Conn, s Settings, turn uuid.UUID, input string
 func attached(list []agent.AttachmentRef) string {
 	names := make([]string, len(list))
 	for i, f := range list {
-		names[i] = OneLine(f.Name)
+		names[i] = oneLine(f.Name)
 	}
 	return "Goes with your next text: " + strings.Join(names, ", ")
 }
@@ -259,9 +259,9 @@ func account(ctx context.Context, conn Conn, s Settings, status bool) (text stri
 		return "", err
 	}
 	for _, m := range cost.ByModel {
-		text += fmt.Sprintf("%s: %s in %d calls, %d tokens\n", m.Key, Dollars(m.CostMicros), m.Calls, m.Tokens)
+		text += fmt.Sprintf("%s: %s in %d calls, %d tokens\n", m.Key, dollars(m.CostMicros), m.Calls, m.Tokens)
 	}
-	return text + fmt.Sprintf("%d calls of a model, %s", cost.Calls, Dollars(cost.CostMicros)), nil
+	return text + fmt.Sprintf("%d calls of a model, %s", cost.Calls, dollars(cost.CostMicros)), nil
 }
 
 // modelOf returns the model that answers a chat: its own, or that of the role chat.
@@ -277,15 +277,15 @@ func modelOf(s agent.Session, all agent.StatusResult) string {
 	return "none"
 }
 
-// Dollars formats an amount.
-func Dollars(m providers.Micros) string { return fmt.Sprintf("$%.4f", float64(m)/1e6) }
+// dollars formats an amount.
+func dollars(m providers.Micros) string { return fmt.Sprintf("$%.4f", float64(m)/1e6) }
 
 // Title returns the title of a chat.
 func Title(s agent.Session) string {
 	if s.Title == "" {
 		return "(no title)"
 	}
-	return OneLine(s.Title)
+	return oneLine(s.Title)
 }
 
 // SessionRow returns one line of a list of chats.
@@ -314,7 +314,7 @@ func (q *Question) Sentence() string {
 	if what == "" && len(q.Requested) > 0 {
 		what = string(q.Requested[0].Capability)
 	}
-	return OneLine(who + " asks: " + what)
+	return oneLine(who + " asks: " + what)
 }
 
 // Lines returns all details of what is asked for, made safe to show.
@@ -324,7 +324,7 @@ func (q *Question) Lines() (out []string) {
 		if r.Resource != "" {
 			line += "(" + r.Resource + ")"
 		}
-		out = append(out, OneLine(line+" "+r.Why))
+		out = append(out, oneLine(line+" "+r.Why))
 	}
 	if x := q.Question; x != nil {
 		for _, text := range []string{x.Message, string(x.Details)} {
@@ -338,7 +338,7 @@ func (q *Question) Lines() (out []string) {
 
 // Full returns everything known about the question.
 func (q *Question) Full() string {
-	return strings.Join(append([]string{OneLine(strings.ReplaceAll(q.Tier, "_", " "))}, q.Lines()...), "\n")
+	return strings.Join(append([]string{oneLine(strings.ReplaceAll(q.Tier, "_", " "))}, q.Lines()...), "\n")
 }
 
 // Keys returns how to answer.
@@ -348,7 +348,7 @@ func (q *Question) Keys() string {
 	}
 	var names []string
 	for i, c := range q.Question.Choices {
-		names = append(names, fmt.Sprintf("%d %s", i+1, OneLine(c.Label)))
+		names = append(names, fmt.Sprintf("%d %s", i+1, oneLine(c.Label)))
 	}
 	return strings.Join(names, ", ") + ", v view"
 }

@@ -28,8 +28,8 @@ func Visible(s string) string {
 	}, s)
 }
 
-// OneLine makes a text safe to show in one line.
-func OneLine(s string) string { return strings.Join(strings.Fields(Visible(s)), " ") }
+// oneLine makes a text safe to show in one line.
+func oneLine(s string) string { return strings.Join(strings.Fields(Visible(s)), " ") }
 
 // styles of the interface. They use the colors of the terminal's theme, and are never the only
 // distinction.

@@ -227,7 +227,7 @@ func (m *Model) message(msg agent.Message, results map[string]*agent.Part, activ
 				texts = true
 				b.lines = append(b.lines, m.indented(p.Text)...)
 			default:
-				b.lines = append(b.lines, wrapped(m.st.warn.Render(OneLine(p.Text)), m.column(), "· ", "  ")...)
+				b.lines = append(b.lines, wrapped(m.st.warn.Render(oneLine(p.Text)), m.column(), "· ", "  ")...)
 			}
 		case agent.PartToolCall:
 			if texts {
@@ -237,7 +237,7 @@ func (m *Model) message(msg agent.Message, results map[string]*agent.Part, activ
 			b.calls[len(b.lines)] = p.CallID
 			b.lines = append(b.lines, m.toolCall(p, results[msg.TurnID.String()+p.CallID], msg.At, active)...)
 		case agent.PartImage, agent.PartFile, agent.PartSource:
-			b.lines = append(b.lines, m.st.faint.Render(ansi.Truncate("  ["+p.Kind+" "+OneLine(cmp.Or(p.Name, p.URL))+"]", m.width, "…")))
+			b.lines = append(b.lines, m.st.faint.Render(ansi.Truncate("  ["+p.Kind+" "+oneLine(cmp.Or(p.Name, p.URL))+"]", m.width, "…")))
 		}
 	}
 	b.tight = len(b.calls) > 0 && b.calls[0] != ""
@@ -280,7 +280,7 @@ func (m *Model) toolCall(p agent.Part, result *agent.Part, at time.Time, active 
 	if about == "" || about == "{}" {
 		about = p.Title
 	}
-	left := "  " + style.Render(mark) + " " + m.st.bold.Render(OneLine(p.Tool)) + " " + m.st.faint.Render(OneLine(about))
+	left := "  " + style.Render(mark) + " " + m.st.bold.Render(oneLine(p.Tool)) + " " + m.st.faint.Render(oneLine(about))
 	room := m.column() - ansi.StringWidth(right) - 2
 	out := []string{beside(ansi.Truncate(left, room, "…"), style.Render(right), m.column())}
 	if !open {

@@ -367,7 +367,7 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	case strings.Contains(out.Text, "\n"):
 		m.show(strings.TrimPrefix(in.text, "/"), out.Text)
 	default:
-		m.note = OneLine(out.Text)
+		m.note = oneLine(out.Text)
 	}
 	return tea.Batch(m.refresh(), m.status())
 }
@@ -379,6 +379,6 @@ func (m *Model) show(title, text string) {
 
 func (m *Model) fail(err error) {
 	if err != nil {
-		m.note = OneLine(fault.As(err).Message)
+		m.note = oneLine(fault.As(err).Message)
 	}
 }

@@ -98,7 +98,7 @@ func (m *Model) header() string {
 	case t != nil:
 		state = t.State
 	}
-	right := OneLine(strings.Join(slices.DeleteFunc([]string{model, mode, Dollars(s.CostMicros), state}, func(s string) bool { return s == "" }), " · "))
+	right := oneLine(strings.Join(slices.DeleteFunc([]string{model, mode, dollars(s.CostMicros), state}, func(s string) bool { return s == "" }), " · "))
 	if m.width < 60 {
 		right = state
 	}
@@ -109,11 +109,11 @@ func (m *Model) header() string {
 func (m *Model) panels() (rows []string) {
 	var waits []string
 	for _, q := range m.chat.Queue {
-		waits = append(waits, "waiting: "+OneLine(q.Text))
+		waits = append(waits, "waiting: "+oneLine(q.Text))
 	}
 	for i, o := range m.outbox {
 		if i > 0 || m.conn == nil {
-			waits = append(waits, "to send: "+OneLine(o.text))
+			waits = append(waits, "to send: "+oneLine(o.text))
 		}
 	}
 	for i, w := range waits {
@@ -172,9 +172,9 @@ func (m *Model) statusRow() string {
 		what := "Working"
 		switch l := m.chat.Live; {
 		case m.chat.Waiting != "":
-			what = "Waiting for " + OneLine(m.chat.Waiting) + " (rate limit)"
+			what = "Waiting for " + oneLine(m.chat.Waiting) + " (rate limit)"
 		case m.chat.Tool != "":
-			what = "Running " + OneLine(m.chat.Tool)
+			what = "Running " + oneLine(m.chat.Tool)
 		case l != nil && l.Thinking:
 			what = "Thinking"
 		case l != nil && len(l.text) > 0:

@@ -44,9 +44,9 @@ type chatgptMessage struct {
 	} `json:"metadata"`
 }
 
-// ParseChatGPT parses one conversation: the messages of the person and the assistant on the branch
+// parseChatGPT parses one conversation: the messages of the person and the assistant on the branch
 // that leads to the current node.
-func ParseChatGPT(raw []byte, zone *time.Location) (*Conversation, error) {
+func parseChatGPT(raw []byte, zone *time.Location) (*Conversation, error) {
 	var in chatgptConversation
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, err

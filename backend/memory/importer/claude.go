@@ -28,8 +28,8 @@ type claudeMessage struct {
 	} `json:"attachments"`
 }
 
-// ParseClaude parses one conversation, including the text of its attachments.
-func ParseClaude(raw []byte, zone *time.Location) (*Conversation, error) {
+// parseClaude parses one conversation, including the text of its attachments.
+func parseClaude(raw []byte, zone *time.Location) (*Conversation, error) {
 	var in claudeConversation
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, err

@@ -14,10 +14,10 @@ import (
 // errShape means that a record is valid JSON but not of the expected format.
 var errShape = errors.New("importer: not a record of this format")
 
-// ParseLoCoMo parses one dialogue of the LoCoMo data set (Maharana et al. 2024): the turns of its
+// parseLoCoMo parses one dialogue of the LoCoMo data set (Maharana et al. 2024): the turns of its
 // sessions in order. Observations, summaries, events and questions in the file are ignored. name is
 // used as the id if the dialogue has none; times are in zone.
-func ParseLoCoMo(raw []byte, name string, zone *time.Location) (*Conversation, error) {
+func parseLoCoMo(raw []byte, name string, zone *time.Location) (*Conversation, error) {
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &doc); err != nil || doc == nil {
 		return nil, errors.Join(errShape, err)

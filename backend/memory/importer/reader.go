@@ -305,11 +305,11 @@ func (c *conversations) next() (Record, error) {
 	var conv *Conversation
 	switch c.format {
 	case ChatGPT:
-		conv, err = ParseChatGPT(raw, c.zone)
+		conv, err = parseChatGPT(raw, c.zone)
 	case Claude:
-		conv, err = ParseClaude(raw, c.zone)
+		conv, err = parseClaude(raw, c.zone)
 	default:
-		conv, err = ParseLoCoMo(raw, c.name, c.zone)
+		conv, err = parseLoCoMo(raw, c.name, c.zone)
 	}
 	if err != nil {
 		return problem("The conversation at byte %d is malformed and was skipped.", at)
