@@ -250,7 +250,7 @@ async function list({ page, rpc, check, looks, go }) {
   check(name === "Weather", `the first row is chosen by j, not ${name}`);
   await page.keyboard.press("Space");
   await rows(page).getByRole("option", { name: /^Weather.*, active$/ }).waitFor();
-  check((await rpc("schedules.list", { query: "Weather" })).schedules[0].status === "active", "Space turned it on again");
+  await until(async () => (await rpc("schedules.list", { query: "Weather" })).schedules[0].status === "active", "Space did not turn it on again");
   // Search and filters.
   await page.keyboard.press("Escape");
   await page.keyboard.press("/");

@@ -73,6 +73,7 @@ export class RpcClient implements Rpc {
   #options: ClientOptions;
   #pending = new Map<number, Pending>();
   #waiting: Pending[] = [];
+  #ordered = new Map<string, Promise<unknown>>(); // ends of the last calls in order
   #listeners = new Map<string, Set<(data: never, meta: EventMeta) => void>>();
   #reloads = new Set<() => void>();
   #delta: ReturnType<typeof setTimeout> | undefined;
@@ -119,6 +120,19 @@ export class RpcClient implements Rpc {
 
   // The implementation uses plain values: the method table types the callers.
   call(method: string, params: unknown = {}, options: CallOptions = {}): Promise<never> {
+    const { inOrder } = options;
+    if (inOrder === undefined) return this.#call(method, params, options);
+    const call = (): Promise<never> => this.#call(method, params, options);
+    const before = this.#ordered.get(inOrder);
+    const answer = before ? before.then(call) : call();
+    const end = answer.then(() => {}, () => {}).then(() => {
+      if (this.#ordered.get(inOrder) === end) this.#ordered.delete(inOrder);
+    });
+    this.#ordered.set(inOrder, end);
+    return answer;
+  }
+
+  #call(method: string, params: unknown, options: CallOptions): Promise<never> {
     return new Promise<unknown>((resolve, reject) => {
       const p: Pending = { method, params, options, resolve, reject, sent: false, off: () => {} };
       const { signal } = options;

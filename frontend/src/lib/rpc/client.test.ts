@@ -98,6 +98,31 @@ describe("RpcClient", () => {
     expect(pipe.last("rpc.cancel").params).toEqual({ ids: [id] });
   });
 
+  it("sends calls in order one after the other, also after one that failed", async () => {
+    const { pipe, client } = await connected();
+    const order = { inOrder: "a switch" };
+    const calls = [1, 2, 3].map((n) => client.call("a.write", { n }, order));
+    const other = client.call("a.write", { n: 9 }, { inOrder: "another" });
+    const sent = (): unknown[] => pipe.sent.filter((f) => f.method === "a.write").map((f) => f.params.n);
+    const answered = calls.map((c) => c.catch((e: RpcError) => e.kind));
+    expect(sent()).toEqual([1, 9]);
+    pipe.answer(pipe.last("a.write").id!, 9);
+    await other;
+    pipe.answer(pipe.sent.find((f) => f.params.n === 1)!.id!, undefined, { code: -32004, message: "No.", data: { kind: "conflict", code: "CONFLICT" } });
+    expect(await answered[0]).toBe("conflict");
+    await vi.advanceTimersByTimeAsync(0);
+    expect(sent()).toEqual([1, 9, 2]);
+    pipe.answer(pipe.last("a.write").id!, 2);
+    expect(await answered[1]).toBe(2);
+    await vi.advanceTimersByTimeAsync(0);
+    pipe.answer(pipe.last("a.write").id!, 3);
+    expect(await answered[2]).toBe(3);
+    const later = client.call("a.write", { n: 4 }, order);
+    expect(sent()).toEqual([1, 9, 2, 3, 4]);
+    pipe.answer(pipe.last("a.write").id!, 4);
+    await later;
+  });
+
   it("repeats reads after a reconnect, and never a write without a key", async () => {
     const { pipe, client } = await connected();
     const read = client.call("a.read");

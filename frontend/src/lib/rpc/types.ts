@@ -18,6 +18,8 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Makes repeating safe: the backend runs the call only once per key. */
   idempotencyKey?: string;
+  /** Calls with the same text are sent one after the other: of a switch pressed twice, the second press must win. */
+  inOrder?: string;
   /** Can only shorten the method's own deadline. Milliseconds. */
   deadlineMs?: number;
 }

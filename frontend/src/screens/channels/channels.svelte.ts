@@ -60,7 +60,7 @@ export class ChannelsScreen {
   async setEnabled(c: Channel, enabled: boolean): Promise<void> {
     // Shown at once, so that the same key pressed again turns it back.
     this.list.put({ ...c, enabled, state: enabled ? "disconnected" : "disabled" });
-    await this.#change(c, () => this.#rpc.call("channels.set_enabled", { id: c.id, enabled }));
+    await this.#change(c, () => this.#rpc.call("channels.set_enabled", { id: c.id, enabled }, { inOrder: c.id }));
   }
 
   takeOver(c: Channel): Promise<void> {

@@ -103,7 +103,7 @@ export class DiscoveryScreen {
     // Shown at once, so that the same key pressed again turns it back.
     this.list.put({ ...x, status: enabled ? "active" : "disabled" });
     try {
-      await this.#rpc.call("discovery.set_enabled", { manifestId: x.manifestId, enabled });
+      await this.#rpc.call("discovery.set_enabled", { manifestId: x.manifestId, enabled }, { inOrder: x.manifestId });
     } catch (e) {
       this.list.put(x);
       this.#notify.error(e, t.notSaved(x.name));

@@ -97,7 +97,7 @@ export class McpScreen {
     // Shown at once, so that the same key pressed again turns it back.
     this.list.put({ ...s, enabled });
     try {
-      await this.#rpc.call("mcp.update", { name: s.name, patch: { enabled } });
+      await this.#rpc.call("mcp.update", { name: s.name, patch: { enabled } }, { inOrder: s.name });
       await this.list.page.reload();
       if (this.open.name === s.name) void this.open.read();
     } catch (e) {

@@ -155,7 +155,7 @@ export class SchedulesScreen {
     // Shown at once, so that the switch pressed again turns it back.
     put({ ...s, status: on ? "active" : "paused" });
     try {
-      put(await this.#rpc.call(on ? "schedules.resume" : "schedules.pause", { scheduleId: s.scheduleId }));
+      put(await this.#rpc.call(on ? "schedules.resume" : "schedules.pause", { scheduleId: s.scheduleId }, { inOrder: s.scheduleId }));
       this.#touched(s.scheduleId);
     } catch (e) {
       put(s);

@@ -267,8 +267,8 @@ export class ToolsScreen {
   /** Enables or disables a tool, with Undo. */
   async setEnabled(tool: Pick<Row, "id" | "name" | "module">, enabled: boolean): Promise<void> {
     const set = async (on: boolean): Promise<void> => {
-      if (tool.module) await this.#rpc.call("skills.update_wasm", { skillId: tool.id, patch: { isEnabled: on } });
-      else await this.#rpc.call("tools.set_enabled", { toolId: tool.id, enabled: on });
+      if (tool.module) await this.#rpc.call("skills.update_wasm", { skillId: tool.id, patch: { isEnabled: on } }, { inOrder: tool.id });
+      else await this.#rpc.call("tools.set_enabled", { toolId: tool.id, enabled: on }, { inOrder: tool.id });
       await Promise.all([this.list.page.reload(), this.inspector.key === keyOf(tool) ? this.inspector.readTool() : undefined]);
     };
     try {

@@ -135,7 +135,7 @@ export class Commands {
     // Shown at once, so that the same key pressed again turns it back.
     this.list.put({ ...c, enabled });
     try {
-      await this.#rpc.call("voice.update_command", { commandId: c.id, enabled });
+      await this.#rpc.call("voice.update_command", { commandId: c.id, enabled }, { inOrder: c.id });
     } catch (e) {
       this.list.put(c);
       this.#notify.error(e, t.commandNotSaved);

@@ -150,7 +150,7 @@ export class CompositeScreen {
   /** Enables or disables a skill, with Undo. */
   async setEnabled(skill: Meta, enabled: boolean): Promise<void> {
     const set = async (isEnabled: boolean): Promise<void> => {
-      await this.#rpc.call("skills.update_composite", { skill: { skillId: skill.skillId, isEnabled } });
+      await this.#rpc.call("skills.update_composite", { skill: { skillId: skill.skillId, isEnabled } }, { inOrder: skill.skillId });
       await this.#after(skill.skillId);
     };
     try {
