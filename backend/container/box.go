@@ -166,9 +166,13 @@ func (b *box) create(ctx context.Context) error {
 	var made struct {
 		ID string `json:"Id"`
 	}
-	// The name is known before the answer, so that a container whose creation was not answered is removed too.
+	// The name is known before the answer, so that a container whose creation was not answered is removed too. A
+	// canceled creation is awaited for some time: an engine continues with it, perhaps after the removal.
 	b.id = containerName(b.run.String())
-	if err = b.c.call(ctx, "POST", "/containers/create", url.Values{"name": {b.id}}, body, &made); err != nil {
+	creation, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(endTime, end) })()
+	if err = b.c.call(creation, "POST", "/containers/create", url.Values{"name": {b.id}}, body, &made); err != nil {
 		var api *apiError
 		if errors.As(err, &api) && api.status == 404 {
 			return unavailable(Reason{ImageMissing, "The image isn't on this computer.", "Pull or import it again."}).WithCause(err)

@@ -61,6 +61,7 @@ type fake struct {
 	exit       int
 	ended      map[string]chan struct{} // containers by id, closed when their programs have ended
 	gone       []string                 // containers that cannot be started
+	slow       func()                   // runs before a container is created, while other requests are answered
 	calls      []string
 	started    []guest.Start
 	attached   io.ReadWriteCloser
@@ -132,6 +133,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if b.Image == "missing" {
 			refuse(404, "No such image")
 			return
+		}
+		if f.slow != nil {
+			f.mu.Unlock()
+			f.slow()
+			f.mu.Lock()
 		}
 		f.created = append(f.created, b)
 		id := fmt.Sprintf("c%d", len(f.created))

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"helix/backend/fault"
 	"helix/backend/testkit"
 )
 
@@ -97,6 +99,27 @@ func TestTheNextRunOfAToolStartsAPreparedContainer(t *testing.T) {
 	stop()
 	if f.left() != 0 || e.Status().Pool != 0 {
 		t.Errorf("%d are left over", f.left())
+	}
+}
+
+// An engine creates the container of a request that was canceled meanwhile.
+func TestACanceledCreationLeavesNoContainer(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	e := f.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.slow = func() {
+		cancel()
+		time.Sleep(100 * time.Millisecond) // a removal would come now
+	}
+	s := spec()
+	s.RunID = uuid.New()
+	if r, err := e.Execute(ctx, s); err == nil && r.Outcome != Cancelled || err != nil && !fault.Is(err, fault.Canceled) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	testkit.Eventually(t, "the creation", f.creations, func(n int) bool { return n == 1 })
+	if n := f.left(); n != 0 {
+		t.Errorf("%d are left over", n)
 	}
 }
 
