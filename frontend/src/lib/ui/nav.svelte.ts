@@ -21,10 +21,9 @@ export class Nav {
     // Without a page, as in unit tests, only the path is set.
     if (typeof location === "undefined") return this.#take(hash);
     if (hash === location.hash) return;
-    if (how === "replace") {
-      history.replaceState(null, "", hash);
-      this.read();
-    } else location.hash = hash;
+    if (how === "replace") history.replaceState(null, "", hash);
+    else location.hash = hash;
+    this.read(); // hashchange comes later: a key pressed before it would still act on the former row
   }
 
   /** Reads the address of the page. Called once by App, and on each change of the fragment. */
@@ -33,7 +32,8 @@ export class Nav {
   }
 
   #take(hash: string): void {
-    this.path = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+    const path = hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
+    if (path.length !== this.path.length || path.some((x, i) => x !== this.path[i])) this.path = path;
   }
 
   listen(): () => void {
