@@ -250,7 +250,7 @@ go-plain:
 	$(GO) run ./build/testlog -skipped $(SKIPPED) < build/bin/tests.json
 
 go-race:
-	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(LONG_WHEN_RACED)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m
+	CGO_ENABLED=1 $(GOTEST) "./backend/mcp $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(LONG_WHEN_RACED)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m
 
 go-race-named:
 	CGO_ENABLED=1 $(GOTEST) "$$($(GO) list ./backend/... | grep -E '$(LONG_WHEN_RACED)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m -run '$(AT_ONCE)'
