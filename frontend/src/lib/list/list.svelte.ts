@@ -95,7 +95,7 @@ export class ListState<T, F extends Record<string, string> = Record<string, neve
    * navigates away from there.
    */
   select(id: string | null, how: "push" | "replace" = "push"): void {
-    if (this.#route.selected() !== undefined) nav.go(this.#route.to(id), how);
+    if (this.#route.selected() !== undefined) nav.select(this.#route.to(id), how);
   }
 
   /**

@@ -21,9 +21,16 @@ export class Nav {
     // Without a page, as in unit tests, only the path is set.
     if (typeof location === "undefined") return this.#take(hash);
     if (hash === location.hash) return;
-    if (how === "replace") history.replaceState(null, "", hash);
-    else location.hash = hash;
-    this.read(); // hashchange comes later: a key pressed before it would still act on the former row
+    if (how === "replace") {
+      history.replaceState(null, "", hash);
+      this.read();
+    } else location.hash = hash;
+  }
+
+  /** Goes to a row and is there at once: a key pressed before hashchange would still act on the former row. */
+  select(target: string, how: "push" | "replace" = "push"): void {
+    this.go(target, how);
+    if (typeof location !== "undefined") this.read();
   }
 
   /** Reads the address of the page. Called once by App, and on each change of the fragment. */
