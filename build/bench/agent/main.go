@@ -47,6 +47,10 @@ type model struct {
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost { // its list of models
+		http.NotFound(w, r)
+		return
+	}
 	raw, err := io.ReadAll(r.Body)
 	figures.Check(err)
 	var q struct{ Messages []struct{ Role string } }
