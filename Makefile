@@ -249,6 +249,7 @@ go-plain:
 	$(GOTEST) '$(LONGEST) $(PORTABLE)' -vet=off -p 4 -timeout 30m
 	$(GO) run ./build/testlog -skipped $(SKIPPED) < build/bin/tests.json
 
+# mcp takes longest.
 go-race:
 	CGO_ENABLED=1 $(GOTEST) "./backend/mcp $$($(GO) list ./backend/... | grep -vE '$(ONE_GOROUTINE)|$(LONG_WHEN_RACED)' | xargs)" $(RACE) -vet=off -p 4 -timeout 30m
 

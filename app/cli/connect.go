@@ -121,7 +121,7 @@ type own struct {
 }
 
 // backgroundAfter is when the background services of a single command start. Most commands end
-// before, and need none of them.
+// before that and need none of them.
 const backgroundAfter = 100 * time.Millisecond
 
 func (c *command) open(ctx context.Context) (_ *own, err error) {

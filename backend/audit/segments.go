@@ -37,7 +37,7 @@ func (s *Service) Run(ctx context.Context) error {
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
 			if o, err := s.unsigned(stop); err == nil && o.from == 0 {
-				return nil
+				return nil // without a write, so that commands that only read end sooner
 			}
 			if err := s.Sign(stop); err != nil {
 				s.log.Error("sign the last audit segment", "error", err)
